@@ -230,27 +230,6 @@ def test_no_modules_import_one_another(package: str) -> None:
     list(graphlib.TopologicalSorter(found).static_order())  # raises on a circle, and names it
 
 
-@pytest.mark.parametrize(
-    "late",
-    [
-        "def f():\n    from pkg.first import f",
-        "if TYPE_CHECKING:\n    from pkg import first",
-        "from . import first",
-        "import pkg.first",
-    ],
-)
-def test_a_circle_of_modules_is_found_however_it_is_imported(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, late: str
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
-    texts = {"__init__": "", "first": "from pkg.second import a", "second": "from pkg import third"}
-    (tmp_path / "pkg").mkdir()
-    for name, text in {**texts, "third": late}.items():
-        (tmp_path / "pkg" / f"{name}.py").write_text(text, encoding="utf-8")
-    with pytest.raises(graphlib.CycleError):
-        list(graphlib.TopologicalSorter(imported_modules("pkg")).static_order())
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_room_has_its_place_in_the_order(package: str) -> None:
     folders = {path.name for path in (ROOT / package).iterdir() if (path / "__init__.py").exists()}
@@ -485,13 +464,13 @@ MOST_LINES = {
     "flows/run": 1_611,
     "flows/study": 4_986,
     "privcore": 235,
-    "privcore/attacks": 7_372,
-    "privcore/guarantees": 1_384,
-    "privcore/lower_bounds": 6_094,
+    "privcore/attacks": 7_353,
+    "privcore/guarantees": 1_350,
+    "privcore/lower_bounds": 6_011,
     "privcore/mechanisms": 1_582,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_915,
-    "tests": 68_598,
+    "tests": 68_430,
     "workers": 2_626,
     "workers/audit": 3_657,
     "workers/datasets": 674,

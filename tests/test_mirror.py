@@ -20,9 +20,7 @@ ELSEWHERE = {
     "privcore/lower_bounds/test_betting.py": "privcore.lower_bounds.question",
     "privcore/lower_bounds/test_imagined.py": "privcore.lower_bounds.imagined_tables",
     "privcore/lower_bounds/test_segment_bounds.py": "privcore.lower_bounds.false_discovery",
-    "privcore/lower_bounds/test_verdicts.py": (
-        "privcore.lower_bounds.evidence privcore.lower_bounds.designs"
-    ),
+    "privcore/lower_bounds/test_verdicts.py": "privcore.lower_bounds.evidence",
     "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
     "privcore/mechanisms/test_protected_table.py": "privcore.mechanisms.threshold_queries",
     "privcore/upper_bounds/test_attack_success.py": "privcore.guarantees.relations",

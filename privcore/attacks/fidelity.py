@@ -8,14 +8,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from privcore.attacks.counts import Counts
+from privcore.attacks.odds import FLOOR
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
 TENTHS = 10
 """Tenths of the predicted probability."""
-
-FLOOR = 1e-6
-"""A probability is held above this before its logarithm is taken, as predictions by lift are."""
 
 _STEP = 2.0**-24  # sums of 10^10 records stay below 2^63
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from privcore.attacks.counts import Counts
 from privcore.attacks.hashing import GOLDEN, REST_BITS, mix, record_streams, rest_of, uniform_of
 from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import checked
 from privcore.mechanisms.parameter_checks import check_labels, check_pair, check_prior
 
 # A confidence falls into the bin of its leading bits: 16 to an octave, from 2^-26 up to 2^6. Bin 0
@@ -245,7 +246,8 @@ class Deal:
 
 def replay(deal: Deal, *, repetitions: int) -> Tally:
     """Play every record `repetitions` times and return the tally."""
-    check_repetitions(repetitions)
+    if repetitions < 1:
+        raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
     records = deal.streams.size
     counts = np.zeros((TIES, repetitions), dtype=np.int64)
     words = np.zeros((TIES + 1, (repetitions + 3) // 4), dtype=np.uint64)
@@ -255,7 +257,8 @@ def replay(deal: Deal, *, repetitions: int) -> Tally:
         _replay(deal.outcomes[some], borders, deal.streams[some], words)
         counts += words.view("<u2")[:TIES, :repetitions]
         words[:] = 0
-    return tally_of(records, counts)
+    correct = np.ascontiguousarray(counts[1::2].T)  # wrong before right, by bins
+    return Tally(records, correct + counts[0::2].T, correct)
 
 
 def replay_groups(deal: Deal, groups: NDArray[np.integer], *, repetitions: int) -> Iterator[Tally]:
@@ -294,18 +297,6 @@ def _outcome_cell(score: float, own: int) -> np.uint16:
     if score == 0.0:
         return TIES
     return np.uint16(confidence_bin(score) * 2 + (int(score > 0.0) ^ own ^ 1))
-
-
-def tally_of(records: int, counts: NDArray[np.integer]) -> Tally:
-    """Return the tally of counts of shape (BINS * 2, repetitions), wrong before right."""
-    correct = np.ascontiguousarray(counts[1::2].T, dtype=np.int64)
-    return Tally(records, correct + counts[0::2].T, correct)
-
-
-def check_repetitions(repetitions: int) -> None:
-    """Raise `InvalidInputError` unless the game is played at all."""
-    if repetitions < 1:
-        raise InvalidInputError("repetitions", repetitions, "the game is played at least once")
 
 
 @njit(cache=True, nogil=True)
@@ -535,10 +526,7 @@ def attribute_posterior(
         rule = f"its shape is {likelihood.shape} or {likelihood.shape[1:]}"
         raise InvalidInputError("prior", prior.shape, rule)
     check_prior(prior, shape=prior.shape)
-    inside = (likelihood >= 0.0) & (likelihood <= 1.0)
-    if not np.all(inside):
-        worst = float(likelihood[~inside][0])
-        raise InvalidInputError("likelihood", worst, "a probability lies in [0, 1]")
+    checked("likelihood", likelihood, 0.0, 1.0, "a probability lies in [0, 1]")
     # The largest factor of a row becomes 1 first, so that tiny likelihoods do not underflow.
     possible = np.where(prior > 0.0, likelihood, 0.0)
     largest = possible.max(axis=1, keepdims=True)

@@ -65,12 +65,6 @@ class ScoredRecords:
             self.group,
         )
 
-    def checked_pair(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both models' probabilities as contiguous doubles, labels checked as well."""
-        pair = check_pair(self.target, self.proxy)
-        check_labels(self.labels, pair[0].shape)
-        return pair
-
     def streams(self) -> NDArray[np.uint64]:
         """Return the records' random streams, shape (records,)."""
         return record_streams(self.labels.size, key=self.key, indices=self.indices)
@@ -289,8 +283,9 @@ def unit_records(
         student_chooses: whether what it expects of the target is looked at for the choice, too: it
             may depend on no training label, and where a statement is published on none at all.
     """
-    target, proxy = records.checked_pair()
+    target, proxy = check_pair(records.target, records.proxy)
     labels = records.labels
+    check_labels(labels, target.shape)
     streams, rows = unit_streams(units, labels.size, key=unit_key)
     said = np.zeros((labels.size, 0, target.shape[1]))
     moved = information_gain(target, proxy)

@@ -15,7 +15,6 @@ from .game_evidence import (
     game_evidence,
 )
 from .matched import (
-    matched_epsilon_ceiling,
     matched_epsilon_lower,
     matched_log_wealth,
 )
@@ -94,7 +93,6 @@ __all__ = [
     "game_evidence",
     "judge",
     "leak_to_be_seen",
-    "matched_epsilon_ceiling",
     "matched_epsilon_lower",
     "matched_log_wealth",
     "misled_pvalue",

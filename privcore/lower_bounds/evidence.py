@@ -14,10 +14,14 @@ from privcore.attacks.arms import REMEDY_OF_HELD_BACK
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
 from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.designs import MatchedRecords, PairedRecords
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.imagined import imagine
-from privcore.lower_bounds.matched import log_mean, tables_log_wealth
+from privcore.lower_bounds.matched import (
+    MatchedRecords,
+    PairedRecords,
+    log_mean,
+    tables_log_wealth,
+)
 from privcore.lower_bounds.power import Power, power_of
 from privcore.lower_bounds.question import Grid, Secret
 from privcore.lower_bounds.windows import (
@@ -35,7 +39,7 @@ class Evidence:
     Attributes:
         claim: what was tested.
         method: of the headline, its ceiling and its p-value: `matched`, or `paired` for membership
-            (`privcore.lower_bounds.designs`).
+            (`privcore.lower_bounds.matched`).
         records: training records that played.
         control_records: holdout records that could be matched with them.
         epsilon_lower: the headline; valid at the claim's significance, `matched` under assumption

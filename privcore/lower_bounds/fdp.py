@@ -9,6 +9,7 @@ from scipy.special import betaincinv
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Family, Gaussian, Guarantee, check_delta
+from privcore.guarantees.conversions import checked
 from privcore.lower_bounds.kernels import best_rejected, largest_rejected, rejects
 
 _SMALLEST_SIGNIFICANCE = 1e-300
@@ -234,9 +235,7 @@ def epsilon_lower_at_prior(
     >>> round(float(epsilon_lower_at_prior(100, 90, prior=0.5, significance=0.05)), 2)
     1.63
     """
-    chance = np.asarray(prior, dtype=np.float64)
-    if not np.all((chance >= 0.0) & (chance <= 1.0)):
-        raise InvalidInputError("prior", prior, "a probability lies in [0, 1]")
+    chance = checked("prior", prior, 0.0, 1.0, "a probability lies in [0, 1]")
     rate = success_rate_lower(guesses, correct, significance=significance)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.log(rate) - np.log1p(-rate) - np.log(chance) + np.log1p(-chance)

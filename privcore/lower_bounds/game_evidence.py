@@ -1,7 +1,6 @@
 """Proof from one arm's tally of the label-inference game."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,28 +117,10 @@ def choice_epsilon_lower(
     by Markov's inequality that has probability at most significance. With one repetition nothing
     is halved, with one fraction nothing divided.
     """
-    return float(
-        choice_epsilons(tally, (claim.significance,), claim=claim, choice=choice, random=random)[0]
-    )
-
-
-def choice_epsilons(
-    tally: Tally,
-    significances: Sequence[float],
-    *,
-    claim: Claim,
-    choice: Grid,
-    random: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Return `choice_epsilon_lower` at each significance, shape (significances,), of one draw.
-
-    The border bins are drawn once, so the bounds fall with the significance: together they are a
-    p-value for every epsilon.
-    """
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)
-    part = _each_significance(1.0, choice, tally)
-    return np.array([_corrected(tally, guesses, correct, claim, s * part) for s in significances])
+    each = claim.significance * _each_significance(1.0, choice, tally)
+    return _corrected(tally, guesses, correct, claim, each)
 
 
 def paper_epsilons(

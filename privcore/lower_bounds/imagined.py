@@ -9,7 +9,6 @@ strata, unlucky controls and granted offsets cost what they cost a real night.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,6 @@ from privcore.attacks.matching import (
 from privcore.attacks.odds import FLOOR, LARGEST, PROXY_BINS, OddsCells
 from privcore.attacks.unit_records import information_gain
 from privcore.lower_bounds.betting import Stakes
-from privcore.lower_bounds.claims import Claim
-from privcore.lower_bounds.designs import MatchedRecords, PairedRecords
 from privcore.lower_bounds.imagined_tables import DRAWS, ImaginedCells, imagined_log_wealth
 from privcore.lower_bounds.matched import (
     GAP_WEIGHTS,
@@ -37,6 +34,8 @@ from privcore.lower_bounds.matched import (
     LARGEST_GAP,
     NIGHT_GAPS,
     SHARE_WEIGHTS,
+    MatchedRecords,
+    PairedRecords,
     log_mean,
 )
 
@@ -49,33 +48,6 @@ _LITTLE = 0.1
 _STRATEGIES = len(NIGHT_GAPS) + 1
 _WEIGHTS = np.outer(SHARE_WEIGHTS, GAP_WEIGHTS)
 _BETS = np.array(NIGHT_GAPS), np.array(GAPS), _WEIGHTS / _WEIGHTS.sum()
-
-
-class Imagined(Protocol):
-    """Nights with the rows of tonight and new labels, all of which show one leak."""
-
-    @property
-    def held(self) -> int:
-        """Number of holdout records: with more of them a night proves more."""
-
-    @property
-    def most(self) -> int:
-        """The most of them that there can be of as many records in all."""
-
-    def resized(self, held: int) -> "Imagined":
-        """Return the nights with this many of them, and as many records in all."""
-
-    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
-        """Return the stakes that these records can pay, over this many nights."""
-
-    def log_wealth(
-        self, leak: float, epsilon: float, stakes: Stakes, random: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return the log e-values of each night against `epsilon`: (nights, references, 3).
-
-        As `night_log_wealth` orders them for one reference; leak and epsilon are for replacing a
-        label.
-        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +86,7 @@ class ReferenceRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImaginedRecords:
-    """See `Imagined`; of training records that are matched with a holdout.
+    """Nights with the rows of tonight and new labels, all of which show one leak.
 
     Args:
         design: of the audit.
@@ -127,17 +99,15 @@ class ImaginedRecords:
     wins: Sequence[bool]
 
     @property
-    def held(self) -> int:
-        """See `Imagined`."""
-        return self.design.held
-
-    @property
     def most(self) -> int:
-        """See `Imagined`; beyond one half the training records are the smaller arm."""
+        """The most holdout records that there can be of as many records in all.
+
+        Beyond one half the training records are the smaller arm.
+        """
         return (self.design.records + self.design.held) // 2
 
     def resized(self, held: int) -> "ImaginedRecords":
-        """See `Imagined`."""
+        """Return the nights with this many holdout records, and as many records in all."""
         training = self.design.records + self.design.held - held
         factors = training / max(self.design.records, 1), held / max(self.design.held, 1)
         return ImaginedRecords(
@@ -146,14 +116,14 @@ class ImaginedRecords:
             self.wins,
         )
 
-    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
-        """See `Imagined`."""
-        return self.design.stakes(claim, nights=nights)
-
     def log_wealth(
         self, leak: float, epsilon: float, stakes: Stakes, random: np.random.Generator
     ) -> NDArray[np.float64]:
-        """See `Imagined`."""
+        """Return the log e-values of each night against `epsilon`: (nights, references, 3).
+
+        As `night_log_wealth` orders them for one reference; leak and epsilon are for replacing a
+        label.
+        """
         worth = 1.0 / (1.0 / max(self.design.records, 1) + 1.0 / max(self.design.held, 1))
         half = math.ceil(min(max(_WORTH / worth, _FEWEST), _MOST) / 2.0)
         made = []
@@ -177,7 +147,7 @@ class ImaginedRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImaginedPairs:
-    """See `Imagined`; of pairs of a training and a holdout record.
+    """The same nights of pairs of a training and a holdout record.
 
     Args:
         design: of the audit.
@@ -188,28 +158,19 @@ class ImaginedPairs:
     pairs: NDArray[np.int64]
 
     @property
-    def held(self) -> int:
-        """See `Imagined`."""
-        return self.design.held
-
-    @property
     def most(self) -> int:
-        """See `Imagined`; there are as many records beside the smaller arm, or more."""
+        """As in `ImaginedRecords`; there are as many records beside the smaller arm, or more."""
         return self.design.records
 
     def resized(self, held: int) -> "ImaginedPairs":
-        """See `Imagined`."""
+        """Return the nights with this many pairs."""
         factor = held / max(self.design.records, 1)
         return ImaginedPairs(replace(self.design, records=held), _times(self.pairs, factor))
-
-    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
-        """See `Imagined`."""
-        return self.design.stakes(claim, nights=nights)
 
     def log_wealth(
         self, leak: float, epsilon: float, stakes: Stakes, random: np.random.Generator
     ) -> NDArray[np.float64]:
-        """See `Imagined`."""
+        """Return the log e-values of each night, as `ImaginedRecords` does of one reference."""
         steps = self.pairs - np.append(self.pairs[1:], 0)
         told = random.binomial(steps, expit(leak), (_MOST, steps.size))
         right = np.cumsum(told[:, ::-1], axis=1)[:, ::-1]
@@ -223,6 +184,9 @@ class ImaginedPairs:
         own = np.concatenate([bets(place, GAPS) for place in range(len(SHARES))], axis=1)
         mean = log_mean(own.T, _WEIGHTS.ravel())
         return np.concatenate([bets(0, NIGHT_GAPS), mean[:, None]], axis=1)[:, None]
+
+
+Imagined = ImaginedRecords | ImaginedPairs
 
 
 def imagine(design: MatchedRecords, tallies: Tallies) -> Imagined | None:

@@ -12,21 +12,27 @@ why something must be assumed.
 whose predictions are right independently, with odds that differ by a factor e^a, the right ones of
 the first arm, given that t are right in both, have probability proportional to
 C(n1, k) C(n0, t - k) e^(a k) (Fisher 1935; Fog 2008). Z(a), bounded here, is the sum of these.
+
+*Designs* of a night's test are records beside a matched holdout, or pairs of records of both arms.
+Both answer the same questions of the same stakes, so that evidence, windows, standing and verdict
+do not care which it was.
 """
 
 import bisect
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from privcore.attacks.matching import Matched
+from privcore.attacks.matching import SHARES, Matched
 from privcore.attacks.membership import Paired
-from privcore.lower_bounds.betting import BLOCK, EPSILONS, Stakes
+from privcore.lower_bounds.betting import BLOCK, EPSILONS, Stakes, stakes_for
+from privcore.lower_bounds.claims import Claim
 
 _TAIL = 1e-14  # what a tail may hold of the sum before it is bounded instead of added
 _ROUNDING = 1e-10
@@ -274,17 +280,6 @@ def matched_epsilon_lower(
     return points[low] if low >= 0 else 0.0
 
 
-def matched_epsilon_ceiling(
-    tables: Sequence[Tables], *, stakes: Stakes, proxy_doubtful: bool = False
-) -> float:
-    """Return what `matched_epsilon_lower` would have proved if every prediction had been right.
-
-    The holdout stays as it is: with few of its records no attack can prove much.
-    """
-    every = [one.all_right() for one in tables]
-    return matched_epsilon_lower(every, stakes=stakes, proxy_doubtful=proxy_doubtful)
-
-
 def matched_log_wealth(
     tables: Sequence[Tables], epsilon: float, *, stakes: Stakes, proxy_doubtful: bool = False
 ) -> float:
@@ -378,3 +373,94 @@ def tables_log_wealth(
         gaps,
     )
     return wealth
+
+
+MATCHED = "matched"
+"""The headline's method: training records matched with holdout records, under assumption E."""
+
+PAIRED = "paired"
+"""The headline's method for membership: pairs of a training and a holdout record."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRecords:
+    """Training records beside matched holdout records; `matched_epsilon_lower` has the proof.
+
+    A test of every claim at every epsilon, at stakes that delta can pay.
+
+    Args:
+        tables: from `match`; with a student those against it after those against the proxy.
+        records: training records that play.
+        control: holdout records.
+        classes: number of classes.
+        proxy_doubtful: whether bets against the proxy may not win.
+        choices: records among which the target chose each of them, on average (`Stakes`).
+    """
+
+    tables: Sequence[Tables]
+    records: int
+    control: int | None
+    classes: int
+    method: str = MATCHED
+    proxy_doubtful: bool = False
+    choices: float = 1.0
+
+    def stakes(self, claim: Claim, *, nights: int = 1) -> Stakes:
+        """Return the stakes that these records can pay, over this many nights."""
+        return stakes_for(
+            claim,
+            records=self.records,
+            choices=self.choices,
+            control=self.control,
+            classes=self.classes,
+            nights=nights,
+            references=len(self.tables) // len(SHARES),
+        )
+
+    def epsilon_lower(self, stakes: Stakes) -> float:
+        """Return the largest epsilon for replacing a label that is rejected."""
+        return matched_epsilon_lower(self.tables, stakes=stakes, proxy_doubtful=self.proxy_doubtful)
+
+    def epsilon_ceiling(self, stakes: Stakes) -> float:
+        """Return what it would have been if every prediction had been correct.
+
+        The holdout stays as it is: with few of its records no attack can prove much.
+        """
+        return self.all_right().epsilon_lower(stakes)
+
+    def all_right(self) -> "MatchedRecords":
+        """Return the test as if every prediction of a training label had been correct."""
+        return replace(self, tables=[one.all_right() for one in self.tables])
+
+    @property
+    def held(self) -> int:
+        """Number of holdout records of the test: with more of them it proves more."""
+        return self.records if self.control is None else self.control
+
+    def log_wealth(self, epsilon: float, stakes: Stakes) -> float:
+        """Return the logarithm of the e-value against replacing a label at epsilon."""
+        return matched_log_wealth(
+            self.tables, epsilon, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
+
+    def night_log_wealth(
+        self, epsilons: NDArray[np.float64], stakes: Stakes
+    ) -> NDArray[np.float64]:
+        """Return those of the strategies that nights multiply, shape (strategies, epsilons)."""
+        return night_log_wealth(
+            self.tables, epsilons=epsilons, stakes=stakes, proxy_doubtful=self.proxy_doubtful
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRecords(MatchedRecords):
+    """Pairs of a training and a holdout record, for membership; `pair` has the reasoning.
+
+    Args:
+        tables: from `pair`.
+        records: of the smaller arm: at most this many pairs pay for delta.
+    """
+
+    control: None = None
+    classes: int = 2
+    method: str = PAIRED

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from privcore.attacks import (
     ArmsComparison,
-    LabelCounts,
     Tallies,
     Tally,
     generator,
@@ -214,7 +213,11 @@ def audit_probabilities(
     judged = _refused(seen, held, arms, copies=bool(twice)) or judge(
         evidence,
         epsilon_declared=epsilon_declared,
-        empty=_says_nothing(epsilon_declared, delta, seen),
+        empty=None
+        if epsilon_declared is None
+        else says_nothing(
+            epsilon_declared, delta, records=len(seen.labels), limit=None, policy=None
+        ),
         held_back=arms.doubt_sentence,
         signs=_signs(seen, held, tallies, suspicion, twice, evidence),
     )
@@ -375,15 +378,6 @@ def _refused(
     return None if found is None else Judged(found[0].verdict, *found, REFUSED)
 
 
-def _says_nothing(
-    epsilon: float | None, delta: float, training: CheckedArm
-) -> tuple[ReasonCode, str] | None:
-    records = len(training.labels)
-    if epsilon is None:
-        return None
-    return says_nothing(epsilon, delta, records=records, limit=None, policy=None)
-
-
 def _too_few(name: str, arm: CheckedArm, least: int) -> str:
     """Say that an arm has too few records to conclude anything; "" where it has enough."""
     if len(arm.labels) >= least:
@@ -405,7 +399,10 @@ def _tallies(training: CheckedArm, control: CheckedArm, seed: int) -> tuple[Tall
         raise InvalidInputError("classes of control.target", control.target.shape[1:], rule)
     groups = value_groups(training, control)
     beside = second_reference(training, control, seed, groups)
-    counted, control_counted = (_counted(*arm[:3]) for arm in (training, control))
+    counted, control_counted = (
+        label_counts(arm.proxy, arm.labels) if classes[0] > 2 else None
+        for arm in (training, control)
+    )
     tallies = Tallies(
         game=replace(Tally.zero(0), records=len(training.labels)),
         control_game=replace(Tally.zero(0), records=len(control.labels)),
@@ -418,9 +415,3 @@ def _tallies(training: CheckedArm, control: CheckedArm, seed: int) -> tuple[Tall
         control_labels=control_counted,
     )
     return tallies, beside.suspicion
-
-
-def _counted(
-    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
-) -> LabelCounts | None:
-    return label_counts(proxy, labels) if target.shape[1] > 2 else None

@@ -92,9 +92,12 @@ def power_of(imagined: Imagined, claim: Claim, random: np.random.Generator) -> P
     """
     epsilon = claim.epsilon or 0.0
     lasting = replace(claim, significance=claim.standing_significance)
-    alone, standing = imagined.stakes(claim), imagined.stakes(lasting, nights=WINDOW_NIGHTS)
+    alone, standing = (
+        imagined.design.stakes(claim),
+        imagined.design.stakes(lasting, nights=WINDOW_NIGHTS),
+    )
     price = float(standing.prices.max())
-    if not imagined.held or alone.replacement(epsilon) > EPSILONS[-1]:
+    if not imagined.design.held or alone.replacement(epsilon) > EPSILONS[-1]:
         nothing = np.zeros((NIGHT_STRATEGIES, len(OFFSETS)))
         return Power(None, None, ImaginedNight(epsilon, nothing, nothing, price))
     seed = int(random.integers(2**63))
@@ -252,7 +255,7 @@ def _sees_alone(
     imagined: Imagined, claim: Claim, leads: Sequence[float], seed: int
 ) -> float | None:
     """Return the least leak that a night alone refutes, by halving where `leads` turn."""
-    epsilon, stakes = claim.epsilon or 0.0, imagined.stakes(claim)
+    epsilon, stakes = claim.epsilon or 0.0, imagined.design.stakes(claim)
     short = [place for place, lead in enumerate(leads) if not lead >= 0.0]
     first = short[-1] + 1 if short else 0
     if first == len(OFFSETS):
@@ -271,11 +274,11 @@ def _size_needed(imagined: Imagined, claim: Claim, seed: int) -> int | None:
 
     def sees(held: int) -> bool:
         resized = imagined.resized(held)
-        stakes = resized.stakes(claim)
+        stakes = resized.design.stakes(claim)
         (made,) = _log_wealth(resized, (stakes,), claim, leak_to_be_seen(epsilon), seed)
         return _lead(made, stakes, epsilon) >= 0.0
 
-    low, high = imagined.held, imagined.most
+    low, high = imagined.design.held, imagined.most
     if high <= low or not sees(high):
         return None
     while high > math.ceil(low * _CLOSE) and (middle := math.isqrt(low * high)) > low:

@@ -146,30 +146,16 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-class Usage:
-    """The time and memory that a block of code used, for a process that does nothing else."""
-
-    def __init__(self) -> None:
-        self.seconds = self.cpu_seconds = 0.0
-        self.peak_bytes = 0
-
-    def figures(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return {
-            "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            "peak_bytes": self.peak_bytes,
-        }
-
-
 @contextlib.contextmanager
-def usage() -> Iterator[Usage]:
+def usage() -> Iterator[dict[str, float]]:
     """Measure a block: seconds, processor seconds, and the process's peak resident memory.
 
-    The peak is the operating system's (`VmHWM`), of the block alone, all that is resident included.
+    What is yielded has the figures once the block has ended. The peak is the operating system's
+    (`VmHWM`), of the block alone, all that is resident included.
     """
     _FORGET_PEAK.write_text("5", encoding="ascii")
-    used, start, cpu = Usage(), time.perf_counter(), time.process_time()
+    used: dict[str, float] = {}
+    start, cpu = time.perf_counter(), time.process_time()
     yield used
-    used.seconds, used.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
-    used.peak_bytes = int(_resident("VmHWM") * (1 << 20))
+    used["seconds"], used["cpu_seconds"] = time.perf_counter() - start, time.process_time() - cpu
+    used["peak_bytes"] = int(_resident("VmHWM") * (1 << 20))

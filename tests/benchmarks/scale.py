@@ -138,7 +138,7 @@ def bare(uri: str, _repetitions: int) -> dict[str, Any]:
                 pool = catboost.Pool(rows, cat_features=categorical)
                 for model in models:
                     model.predict(pool, prediction_type="Probability", thread_count=1)
-    return used.figures()
+    return used
 
 
 def audit(uri: str, repetitions: int) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def audit(uri: str, repetitions: int) -> dict[str, Any]:
     with usage() as used:
         (record,) = run_audits(lake, DAY, [Request("clicks", plan)], executor=executor)
     assert record.audit.status == "evaluated", record.audit.reason
-    return used.figures() | {"stages": stages, "labels_digest": record.audit.labels_digest}
+    return used | {"stages": stages, "labels_digest": record.audit.labels_digest}
 
 
 def alone(uri: str, repetitions: int) -> dict[str, Any]:

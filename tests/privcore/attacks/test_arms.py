@@ -32,8 +32,7 @@ from privcore.attacks import (
     odds_tally,
     unlike_arms,
 )
-from privcore.attacks import arms as module
-from privcore.attacks.arms import BINS, DOUBTFUL, KNOWN, LEVEL, MOST_COUNTED, PAIR_BINS, SMALL
+from privcore.attacks.arms import BINS, DOUBTFUL, KNOWN, LEVEL, PAIR_BINS, SMALL
 from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.attacks.matching import Side, explained_by_chance, held, neighbours, wanted_controls
 from privcore.exceptions import InvalidInputError
@@ -227,9 +226,9 @@ def test_counts_are_those_of_a_naive_twin_and_add(seed, records, classes):
 
 
 def test_of_very_many_classes_the_first_are_counted():
-    said = np.full((10, MOST_COUNTED + 1), 1.0 / (MOST_COUNTED + 1))
+    said = np.full((10, 1_025), 1.0 / 1_025)
     found = label_counts(said, np.arange(10))
-    assert found.counts.shape[1] == MOST_COUNTED
+    assert found.counts.shape[1] == 1_024
 
 
 def test_counts_of_other_groups_or_classes_are_refused():
@@ -473,13 +472,6 @@ def test_no_records_say_nothing():
     assert none == also_none == LabelCounts.zero(groups=1, classes=3)
     assert none != counts({9: ((0, 1), (0, 0))}, classes=3)[0]
     assert none != none.counts
-
-
-def test_sizes_and_levels_are_these():
-    assert (BINS, PAIR_BINS) == (112, 1_400)
-    assert LabelCounts.zero(groups=3, classes=2).counts.shape == (3, 1, 112, 2)
-    assert (module.MOST_COUNTED, module.MOST_TESTED) == (1_024, 32)
-    assert (module.LEVEL, module.DOUBTFUL, module.SMALL, module.KNOWN) == (1e-4, 0.01, 200, 0.05)
 
 
 def test_a_level_is_reached_with_it():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit
 from scipy.stats import hypergeom
 
 from flows.study.exam_worlds import RARE, Binary, both, scaled, some_drift
@@ -21,8 +21,6 @@ from privcore.attacks.matching import (
     SHARES,
     Matched,
     Recalibration,
-    _log_odds_of_mean,
-    _Remaining,
     _strata,
     recalibrate,
     sureness_needed,
@@ -133,20 +131,6 @@ def test_shares_are_of_the_records_of_both_arms_the_least_sure_among_them():
     assert sureness_needed(np.zeros(0), np.zeros(0, dtype=np.int64)).tolist() == [0.0] * len(SHARES)
     nobody = OddsTally.zero()
     assert all(one.records.size == 0 for one in match([nobody], [nobody], random=generator(0)))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_one_side_took_is_gone_for_the_other(seed):
-    """From both ends until nothing is left, with a border in a large cell: all are taken once."""
-    rows = [0.2] * 10 + [0.5] * 40 + [0.9] * 10
-    proxy, labels = np.full((60, 2), 0.5), np.arange(60) % 2
-    cells = odds_tally(np.array([[1.0 - one, one] for one in rows]), proxy, labels).cells()
-    remaining = _Remaining(cells, cells.target - cells.proxy)
-    both = [remaining.take(30, side=side, random=generator(seed)) for side in (1, 0)]
-    assert [taken.sum() for taken in both] == [30, 30]
-    np.testing.assert_array_equal(
-        both[0] + both[1], np.stack([cells.zeros, cells.ones, cells.unread], axis=1)
-    )
 
 
 @pytest.mark.parametrize(
@@ -290,24 +274,6 @@ def test_a_control_is_right_in_sum_as_often_as_unaided_and_never_less_often_than
 def test_tables_of_which_nothing_is_asked_stay_as_they_are():
     bare = Matched(*(np.array([number]) for number in (9, 5, 9, 1)), offset=np.zeros(1))
     assert bare.no_worse_than_unaided() is bare
-
-
-def test_quantiles_are_of_all_records_the_likeliest_among_them():
-    """Two strata of a hundred records, sixty of which are the proxy's likeliest: they are one."""
-    chance = np.repeat([*np.linspace(0.1, 0.5, 9), 0.9], [5, 5, 5, 5, 4, 4, 4, 4, 4, 60])
-    rows = np.stack([1.0 - chance, chance], axis=1)
-    cells = odds_tally(rows, rows, np.zeros(100, dtype=np.int64)).cells()
-    sizes = [int((one.zeros + one.ones).sum()) for one, _ in _strata(cells, cells)]
-    assert sizes == [40, 60]
-
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_the_log_odds_of_a_mean_are_told_where_doubles_end(side):
-    odds = np.array([-2.0, 0.5, 1.5])
-    mean = np.average(expit(odds if side else -odds), weights=[1, 3, 2])
-    assert _log_odds_of_mean(odds, np.array([1, 3, 2]), side) == pytest.approx(logit(mean))
-    certain = _log_odds_of_mean(np.array([50.0, 60.0]), np.array([1, 0]), side)
-    assert certain == pytest.approx(50.0 if side else -50.0)
 
 
 def told(moved, labels):

@@ -15,7 +15,6 @@ from privcore.attacks.oblivious_trees import (
     ObliviousTrees,
     TreeSize,
     _borders,
-    _smaller_halves,
     boost,
 )
 from privcore.exceptions import InvalidInputError
@@ -323,13 +322,6 @@ def test_a_question_is_asked_again_where_any_other_explains_less():
     features, ranks, *_ = boost(*asked, 2, 3, 0.5)
     assert features.tolist() == [[1, 1, 1]] * 2
     assert not ranks.any()
-
-
-def test_the_smaller_half_of_each_leaf_is_added_up():
-    """Of 3, 6, 5 and 0 records below the border among 10, 10, 10 and none."""
-    below, records = np.array([3, 6, 5, 0]), np.array([10, 10, 10, 0])
-    sums = np.array([[-7], [9], [0], [0]]) << 4 | np.stack([below, records, records], axis=1)
-    assert _smaller_halves(sums, 0, 4).tolist() == [1, 0, 1, 1, 0, 1, 0, 0]
 
 
 def test_rounding_adds_up_to_no_more_than_one_for_each_tree():

@@ -18,7 +18,6 @@ from privcore.attacks.matching import SHARES, Matched
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
-    matched_epsilon_ceiling,
     matched_epsilon_lower,
     matched_log_wealth,
     stakes_for,
@@ -28,6 +27,7 @@ from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
     NIGHT_STRATEGIES,
     REFERENCES,
+    MatchedRecords,
     log_mean,
     log_wealth_of_tables,
     night_log_wealth,
@@ -45,6 +45,11 @@ def table(records, right, control, control_right, offset=0.0) -> Matched:
     return Matched(
         *whole, np.atleast_1d(np.array(control_right)), np.zeros(np.size(records)) + offset
     )
+
+
+def ceiling_of(tables, **doubted):
+    design = MatchedRecords(tables, records=10, control=10, classes=2, **doubted)
+    return design.epsilon_ceiling(FREE)
 
 
 NOTHING = table([], [], [], [], np.zeros(0))
@@ -86,35 +91,20 @@ def test_the_mean_over_every_outcome_is_at_most_one(stakes, records, control, ep
     The coins of the training records are raised from fresh draws' by e^epsilon, one by one, and the
     fresh draws' mean has at most e^offset times the odds of the control's.
     """
-    wealth = np.array(
-        [
+    wealth, nights = (
+        np.array(
             [
-                math.exp(
-                    matched_log_wealth(
-                        (table(records, right, control, held, offset), *NOTHINGS),
-                        epsilon,
-                        stakes=stakes,
-                    )
-                )
-                for held in range(control + 1)
+                [
+                    np.exp(of((table(records, right, control, held, offset), *NOTHINGS)))
+                    for held in range(control + 1)
+                ]
+                for right in range(records + 1)
             ]
-            for right in range(records + 1)
-        ]
-    )
-    nights = np.array(
-        [
-            [
-                np.exp(
-                    night_log_wealth(
-                        (table(records, right, control, held, offset), *NOTHINGS),
-                        epsilons=np.array([epsilon]),
-                        stakes=stakes,
-                    )[:, 0]
-                )
-                for held in range(control + 1)
-            ]
-            for right in range(records + 1)
-        ]
+        )
+        for of in (
+            lambda tables: matched_log_wealth(tables, epsilon, stakes=stakes),
+            lambda tables: night_log_wealth(tables, epsilons=np.array([epsilon]), stakes=stakes),
+        )
     )
     largest = 0.0
     for mean in (0.02, 0.3, 0.5, 0.8, 0.99):
@@ -128,7 +118,7 @@ def test_the_mean_over_every_outcome_is_at_most_one(stakes, records, control, ep
                     continue  # the control must not be worse than the fresh draws
                 expected = float((law * wealth).sum())
                 assert expected <= 1.0 + 1e-12
-                assert np.all(np.einsum("ij,ijs->s", law, nights) <= 1.0 + 1e-12)
+                assert np.all(np.einsum("ij,ijse->s", law, nights) <= 1.0 + 1e-12)
                 largest = max(largest, expected)
     # Equal rates reach it, so that nothing is given away: the mixture keeps no stake aside but
     # those of the two empty sets.
@@ -324,7 +314,7 @@ def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_b
             for _ in SHARES
         ]
         bound = matched_epsilon_lower(tables, stakes=FREE)
-        ceiling = matched_epsilon_ceiling(tables, stakes=FREE)
+        ceiling = ceiling_of(tables)
         assert bound <= ceiling
         perfect = [
             Matched(one.records, one.records, one.control, one.control_right, one.offset)
@@ -335,10 +325,8 @@ def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_b
         [table(5_000, 0, 12, 11)] * len(SHARES),
         [table(5_000, 0, 1_200, 1_100)] * len(SHARES),
     )
-    assert matched_epsilon_ceiling(few, stakes=FREE) + 1.0 < matched_epsilon_ceiling(
-        many, stakes=FREE
-    )
-    assert matched_epsilon_ceiling([table(5_000, 0, 12, 12)] * len(SHARES), stakes=FREE) == 0.0
+    assert ceiling_of(few) + 1.0 < ceiling_of(many)
+    assert ceiling_of([table(5_000, 0, 12, 12)] * len(SHARES)) == 0.0
 
 
 def test_what_is_always_rejected_ends_at_the_grids_end_and_nothing_proves_nothing():
@@ -430,7 +418,7 @@ def test_bets_against_a_doubtful_proxy_may_lose_and_never_win() -> None:
     tables = [*found, *nothing]
     assert matched_epsilon_lower(tables, stakes=FREE) > 1.0
     assert matched_epsilon_lower(tables, stakes=FREE, proxy_doubtful=True) == 0.0
-    assert matched_epsilon_ceiling(tables, stakes=FREE, proxy_doubtful=True) == 0.0
+    assert ceiling_of(tables, proxy_doubtful=True) == 0.0
     second = [*nothing, *found]
     both = [matched_epsilon_lower(second, stakes=FREE, proxy_doubtful=doubtful)
             for doubtful in (False, True)]  # fmt: skip

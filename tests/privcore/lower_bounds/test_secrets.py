@@ -29,13 +29,12 @@ from privcore.lower_bounds import (
     Grid,
     Secret,
     Verdict,
-    matched_epsilon_ceiling,
     matched_epsilon_lower,
     matched_log_wealth,
     read_evidence,
     stakes_for,
 )
-from privcore.lower_bounds.matched import night_log_wealth
+from privcore.lower_bounds.matched import PairedRecords, night_log_wealth
 from privcore.lower_bounds.verdicts import judge
 from tests.simulate import assert_rate_at_most, matched, two_columns
 from tests.support.tiers import rest_slow, tiered
@@ -118,7 +117,7 @@ def test_a_bound_is_that_of_pairs_and_the_ceiling_of_all_right():
     some, everything = [pairs(200, 150)] * len(SHARES), [pairs(200, 200)] * len(SHARES)
     low, high = (matched_epsilon_lower(sets, stakes=FREE) for sets in (some, everything))
     assert 0.3 < low < math.log(3)
-    assert matched_epsilon_ceiling(some, stakes=FREE) == high > 3.0
+    assert PairedRecords(some, records=200).epsilon_ceiling(FREE) == high > 3.0
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ and seed; most run in a soak.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -18,33 +17,24 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import binomtest
 
 from flows.study.exam_worlds import Rows, both, fit, log_odds_of, response, rows_of, together
 from privcore.attacks import (
     Context,
-    OddsTally,
     PaperScore,
     ScoredRecords,
     Student,
-    StudentTallies,
-    Tallies,
-    Tally,
     fit_student,
     folds_of,
     generator,
     learned,
-    odds_cells,
     probabilities_of,
     unit_records,
     unit_tallies,
 )
 from privcore.attacks.unit_records import unit_streams
-from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
     Arm,
-    Claim,
-    Evidence,
     Grid,
     audit_probabilities,
     read_evidence,
@@ -320,60 +310,3 @@ def test_a_model_that_answers_as_yesterdays_but_for_what_it_remembers_is_refuted
     """Such strata of the holdout had no record past the cut, and nothing was proved (method 17)."""
     assert min(remembering(0.05, seed=seed) for seed in range(3)) > 1.5
     assert [remembering(0.05, seed=seed, own=False) for seed in range(3)] == [0.0] * 3
-
-
-def bet(training: Tallies, control: Tallies, *, doubtful: bool = False) -> Evidence:
-    """Return the evidence of both arms' tallies, each in the place of its own arm."""
-    return read_evidence(
-        replace(training, control_game=control.game, control_odds=control.odds,
-                control_student=control.student),
-        claim=Claim(PureDP(), delta=0.0), choice=Grid(), paper_delta=1e-5,
-        random=generator(0, "evidence"),
-        proxy_doubtful=doubtful,
-    )  # fmt: skip
-
-
-def tallied(odds: tuple[OddsTally, ...], student: StudentTallies | None = None) -> Tallies:
-    """Return tallies of one arm."""
-    game = replace(Tally.zero(0), records=sum(each.records for each in odds))
-    return Tallies(game, game, odds, odds, 2, student=student)
-
-
-def bound_beside(seed: int, *, within: bool = True, leak: float = 0.0) -> float:
-    """Return the bound of a target that learned another label by heart, which agrees with 80%.
-
-    Of the label itself it knows randomized response at epsilon `leak`, and of labels in general
-    what the proxy knows, with an error of its own. Records are matched `within` the other label.
-    """
-    random = np.random.default_rng([57, seed])
-    arms = []
-    for records, seen in ((3_000, True), (1_500, False)):
-        log_odds = random.normal(0.0, 1.2, records)
-        labels = (random.random(records) < expit(log_odds)).astype(int)
-        other = np.where(random.random(records) < 0.8, labels, 1 - labels)
-        told = np.where(random.random(records) < expit(leak), labels, 1 - labels)
-        heard = np.log(4.0) * (2 * other - 1) + leak * (2 * told - 1)
-        target = log_odds + random.normal(0.0, 0.2, records) + seen * heard
-        proxy = log_odds + random.normal(0.0, 0.4, records)
-        cells = odds_cells(two_columns(expit(target)), two_columns(expit(proxy)), labels)
-        groups = other * within
-        arms.append(tallied(tuple(OddsTally.of_cells(cells[groups == each]) for each in (0, 1))))
-    return bet(*arms).epsilon_lower
-
-
-def test_what_another_label_tells_is_no_leak_within_its_values() -> None:
-    assert min(bound_beside(seed, within=False) for seed in range(4)) > 0.5
-    assert max(bound_beside(seed) for seed in range(4)) == 0.0
-    found = [bound_beside(seed, leak=2.0) for seed in range(4)]
-    assert 0.5 < min(found) <= max(found) <= 2.0
-
-
-@pytest.mark.slow
-def test_beside_another_label_size_and_power_are_as_stated() -> None:
-    """Seeds 0 to 199: each bound is false with a chance of at most 0.05; judged at 1e-6."""
-    silent, leaking = (
-        np.array([bound_beside(seed, leak=leak) for seed in range(200)]) for leak in (0.0, 2.0)
-    )
-    assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
-    assert binomtest(int((leaking > 2.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
-    assert np.mean(leaking > 0.5) >= 0.9
