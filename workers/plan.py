@@ -1,7 +1,7 @@
 """The settings that change an audit's numbers; all of them enter `audit_id`."""
 
 import operator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -82,10 +82,6 @@ class Plan(StrictModel):
     """Guess fractions of the corrected grid."""
     repetitions: int = Field(default=100, ge=1, le=10_000)
     """Repetitions of the game."""
-    score: Literal["power", "log_ratio"] = "power"
-    """The adversary's score in the game."""
-    power: float = Field(default=2.0, ge=0.0, le=100.0)
-    """Exponent of the score `power`, the paper's."""
     significance: float = Field(default=0.05, gt=0.0, lt=0.5)
     """Allowed probability that a bound is wrong: four fifths of it for the night's, one fifth for
     what all nights prove together."""
@@ -109,13 +105,6 @@ class Plan(StrictModel):
     and the proxy was not, which is then an older checkpoint. A label lies in one of them alone, and
     what was held out of one was never trained on since. Nights that share labels are averaged
     instead of multiplied."""
-    secrets: dict[str, Probability] = Field(
-        default={"fair label": 0.5, "nine digits": 1e-9}, max_length=100
-    )
-    """Secrets that promises are stated for: a name, and the probability of the most probable value.
-    No audited bound depends on them."""
-    advantage: float = Field(default=0.05, gt=0.0, lt=1.0)
-    """Advantage over a guess without the model that epsilon_protect allows."""
     slices: tuple[Name, ...] = Field(default=(), max_length=100)
     """Columns of few values (a country, say): the records of each value are audited on their own as
     well."""

@@ -21,7 +21,7 @@ from workers.audit.record_promises import PRIORS, SECRET_BITS, SOURCES
 
 SECRETS = {"a fair label": 0.5, "nine random digits": 1e-9}
 _ADVANTAGE = 0.05
-"""Advantage over a blind guess that `epsilon_protect` keeps, as the plan's default."""
+"""Advantage over a blind guess that `epsilon_protect` keeps."""
 _CONFIDENCE = 0.95
 """Confidence of the limit on correct guesses."""
 

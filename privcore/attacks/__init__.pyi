@@ -10,7 +10,6 @@ from .game import (
     draw_counterfactuals,
     label_inference,
     replay,
-    score_named,
 )
 from .hashing import generator, stream_key
 from .holdout_sketch import (
@@ -228,7 +227,6 @@ __all__ = [
     "row_sums",
     "same_holdout",
     "sampling_log_probability",
-    "score_named",
     "secrecy_bits",
     "secret_leakage",
     "secret_log_probability",

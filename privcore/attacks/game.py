@@ -200,20 +200,6 @@ class LogRatioScore:
 Score = PaperScore | LogRatioScore
 
 
-def score_named(name: str, *, power: float = 2.0) -> Score:
-    """Return the score that a plan names: "power" (the paper's, with `power`) or "log_ratio".
-
-    Raises:
-        InvalidInputError: another name, or a power below 0.
-    """
-    if name == PaperScore.name:
-        return PaperScore(power)
-    if name == LogRatioScore.name:
-        return LogRatioScore()
-    names = f"{PaperScore.name} or {LogRatioScore.name}"
-    raise InvalidInputError("score", name, f"it is {names}")
-
-
 TIES = np.uint16(BINS * 2)
 """The cell of scores of exactly 0, until a coin has guessed."""
 

@@ -76,7 +76,7 @@ def test_the_form_offers_every_field_of_the_plan(service: Service) -> None:
     schema = service.deployment("audit-model/on-demand")["parameter_openapi_schema"]
     assert set(schema["properties"]) == {"model", "day", "plan", "settings"}
     offered = schema["definitions"]["PlanOverrides"]["properties"]
-    assert {"fractions", "repetitions", "score", "slices", "privacy_unit"} <= set(offered)
+    assert {"fractions", "repetitions", "slices", "privacy_unit"} <= set(offered)
 
 
 def test_plan_fields_given_on_demand_make_another_audit(service: Service) -> None:

@@ -176,7 +176,6 @@ def _promises(of: dict[str, Any]) -> list[PromiseRow]:
                 guesses=max(1, round(1740 * fraction)),
                 value=float(max(1, round(1300 * fraction))),
                 achieved=1200.0 * fraction,
-                outcome="kept",
                 source="s",
             )
             for fraction in FRACTIONS

@@ -27,7 +27,7 @@ from workers.warehouse.schema import AuditRecord
 NOBODY = pl.lit("nobody asks for this")
 REQUESTS = [
     Request("first", PLAN),
-    Request("second", PLAN.model_copy(update={"score": "log_ratio", "slices": ("city",)})),
+    Request("second", PLAN.model_copy(update={"fractions": (0.1, 1.0), "slices": ("city",)})),
 ]
 
 

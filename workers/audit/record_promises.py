@@ -7,13 +7,13 @@ import numpy as np
 
 from privcore.guarantees import Relation, mechanism_from_manifest
 from privcore.lower_bounds import GameEvidence
-from privcore.upper_bounds import Promised, epsilon_protect, generalised_advantage
+from privcore.upper_bounds import Promised
 from workers.audit.accounting import within_limits
 from workers.contained import Contained
 from workers.lake import limits
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.warehouse.schema import AttackOutcome, PromiseRow
+from workers.warehouse.schema import PromiseRow
 
 PRIORS = (0.01, 0.1, 0.5)
 SECRET_BITS = (1.0, 10.0, 20.0, 40.0, 64.0)
@@ -81,7 +81,7 @@ def promises_of(
         {"guarantee": name, **promise}
         for name, promised in guarantees.items()
         for promise in (
-            *_single_guesses(promised, plans),
+            *_single_guesses(promised),
             *_games(promised, records, played, plans),
             *_membership(promised),
         )
@@ -95,11 +95,10 @@ _contained = Contained(
 )
 
 
-def _single_guesses(promised: Promised, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield what one guess can achieve: labels, bits of secrets, configured secrets."""
-    names, secrets = list(plan.secrets), list(plan.secrets.values())
+def _single_guesses(promised: Promised) -> Iterator[dict[str, Any]]:
+    """Yield what one guess can achieve: labels, and bits of secrets."""
     # Together, since a mechanism's Renyi curve takes a moment.
-    priors = np.array([*PRIORS, *np.exp2(-np.array(SECRET_BITS)), *secrets])
+    priors = np.array([*PRIORS, *np.exp2(-np.array(SECRET_BITS))])
     bounds = promised.success_bounds(priors)
     table = np.array(list(bounds.values()))
     success, least = table.min(axis=0), table.argmin(axis=0)
@@ -108,19 +107,8 @@ def _single_guesses(promised: Promised, plan: Plan) -> Iterator[dict[str, Any]]:
     for prior, value, source in found[: len(PRIORS)]:
         yield {"quantity": "success_bound", "parameter": prior, "value": value, "source": source}
     leaked = promised.leaked_bits(SECRET_BITS).tolist()
-    for bits, value, source in zip(SECRET_BITS, leaked, sources[len(PRIORS) :], strict=False):
+    for bits, value, source in zip(SECRET_BITS, leaked, sources[len(PRIORS) :], strict=True):
         yield {"quantity": "leaked_bits", "parameter": bits, "value": value, "source": source}
-    for name, (prior, value, source) in zip(names, found[-len(names) :], strict=False):
-        secret = {"subject": name, "parameter": prior}
-        advantage = float(generalised_advantage(prior, value))
-        protecting = float(epsilon_protect(prior, advantage=plan.advantage))
-        yield secret | {"quantity": "secret_success", "value": value, "source": source}
-        yield secret | {"quantity": "secret_advantage", "value": advantage, "source": source}
-        yield secret | {
-            "quantity": "epsilon_protect",
-            "value": protecting,
-            "source": SOURCES["epsilon_protect"],
-        }
 
 
 def _games(
@@ -140,7 +128,6 @@ def _games(
             "guesses": guesses,
             "value": float(limit),
             "achieved": correct,
-            "outcome": AttackOutcome.KEPT if correct <= limit else AttackOutcome.EXCEEDED,
             "source": SOURCES["correct_guesses"],
         }
 
@@ -149,4 +136,3 @@ def _membership(promised: Promised) -> Iterator[dict[str, Any]]:
     """Yield how well anyone tells a record that took part from one that did not."""
     accuracy, source = promised.membership_accuracy(), SOURCES["membership"]
     yield {"quantity": "membership_accuracy", "value": accuracy, "source": source}
-    yield {"quantity": "membership_advantage", "value": 2.0 * accuracy - 1.0, "source": source}

@@ -9,13 +9,13 @@ from privcore.attacks import (
     FidelityTally,
     LabelFit,
     OddsTally,
+    PaperScore,
     SliceTallies,
     Tallies,
     UnitChoices,
     fit_of,
     generator,
     membership_tallies,
-    score_named,
     stream_key,
     unit_tallies,
 )
@@ -157,7 +157,7 @@ class Game:
         return unit_tallies(
             training,
             control,
-            score=score_named(self.plan.score, power=self.plan.power),
+            score=PaperScore(),
             repetitions=self.plan.repetitions,
             key=self.unit_key(day),
             groups=len(self.source.days),

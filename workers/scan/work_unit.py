@@ -19,6 +19,7 @@ from privcore.attacks import (
     LabelCounts,
     LabelFit,
     OddsTally,
+    PaperScore,
     ScoredRecords,
     SliceTallies,
     StudentTallies,
@@ -32,7 +33,6 @@ from privcore.attacks import (
     odds_cells,
     odds_tally,
     replay,
-    score_named,
     slice_tallies,
     stream_key,
     unit_records,
@@ -463,7 +463,7 @@ def play_arm(
     game, some = scored.game, scored.records.of(rows)
     target, proxy, labels, day = some.target, some.proxy, some.labels, some.group
     plan = game.plan
-    repetitions, score = plan.repetitions, score_named(plan.score, power=plan.power)
+    repetitions = plan.repetitions
     fit = _proxy_fit(game, some)
     if plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
@@ -471,7 +471,7 @@ def play_arm(
         return PlayedArm(Tally.zero(repetitions), odds, fit, ())
     student = _against_student(scored, some, rows)
     dealt = draw_counterfactuals(
-        target, proxy, labels, score=score, key=some.key, indices=some.indices
+        target, proxy, labels, score=PaperScore(), key=some.key, indices=some.indices
     )
     cells = odds_cells(target, proxy, labels)
     references = [cells] if student is None else [cells, student[0]]

@@ -337,36 +337,23 @@ class ReliabilityRow(TableRow):
     """Share of these predictions that came true."""
 
 
-class AttackOutcome(StrEnum):
-    """Outcome of the audit's own attack, held against the promise."""
-
-    KEPT = "kept"
-    EXCEEDED = "exceeded"
-
-
 class PromiseRow(TableRow):
     """One row per audit and theoretical promise of the declared or accounted guarantee."""
 
     guarantee: str
     """Epsilon from which the promise follows: declared or accounted."""
     quantity: str
-    """Quantity that is bounded: success_bound, correct_guesses, leaked_bits, secret_success,
-    secret_advantage, epsilon_protect, membership_accuracy or membership_advantage."""
+    """Quantity that is bounded: success_bound, correct_guesses, leaked_bits or
+    membership_accuracy."""
     parameter: float | None = None
     """The prior, the secret's bits or the guess fraction that the value holds for. Null where it
     holds for all."""
-    subject: str | None = None
-    """Name of the configured secret. Null for other quantities."""
     value: float
-    """The most that any attacker can achieve; for epsilon_protect, the largest epsilon that keeps
-    the plan's advantage."""
+    """The most that any attacker can achieve."""
     guesses: int | None = None
     """Number of guesses. Null for quantities other than correct_guesses."""
     achieved: float | None = None
     """Success of the audit's own attack, mean over repetitions. Null where there was no such
-    attack."""
-    outcome: AttackOutcome | None = None
-    """kept if the attack achieved at most the value, else exceeded. Null where there was no such
     attack."""
     source: str
     """Theorem that proves the value, with its source."""

@@ -48,7 +48,7 @@ TABLES = {
     "audit_bounds": WarehouseTable(BoundRow, ("audit_id", "arm", "family", "fraction"), "bounds"),
     "audit_wealth": WarehouseTable(WealthRow, ("audit_id",), "wealth"),
     "audit_promises": WarehouseTable(
-        PromiseRow, ("audit_id", "guarantee", "quantity", "subject", "parameter"), "promises"
+        PromiseRow, ("audit_id", "guarantee", "quantity", "parameter"), "promises"
     ),
     "audit_slices": WarehouseTable(SliceRow, ("audit_id", "column", "value"), "slices"),
     "audit_reliability": WarehouseTable(ReliabilityRow, ("audit_id", "role", "bin"), "reliability"),

@@ -25,9 +25,7 @@ def fair(value):
 
 
 def surest(achieved, fraction=0.1):
-    return promise(
-        "correct_guesses", 80.0, parameter=fraction, guesses=100, achieved=achieved, outcome="kept"
-    )
+    return promise("correct_guesses", 80.0, parameter=fraction, guesses=100, achieved=achieved)
 
 
 def test_the_surest_guesses_are_held_against_the_promise():

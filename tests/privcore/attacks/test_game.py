@@ -20,7 +20,6 @@ from privcore.attacks import (
     label_inference,
     odds_tally,
     replay,
-    score_named,
     stream_key,
 )
 from privcore.attacks.game import BINS, attribute_posterior, confidence_bin
@@ -195,14 +194,6 @@ def test_bad_input_is_named(change, message):
         label_inference(*arguments.values(), score=PaperScore(), repetitions=1, key=0)
     with pytest.raises(InvalidInputError, match=message):
         odds_tally(*arguments.values())
-
-
-def test_scores_are_had_by_the_names_that_plans_use():
-    assert score_named("power", power=0.5) == PaperScore(power=0.5)
-    assert score_named("power") == PaperScore()
-    assert score_named("log_ratio", power=0.5) == LogRatioScore()
-    with pytest.raises(InvalidInputError, match="score is 'paper', but it is power or log_ratio"):
-        score_named("paper")
 
 
 def test_other_bad_values_are_named():

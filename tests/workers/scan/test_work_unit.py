@@ -15,6 +15,7 @@ from scipy.special import expit
 from privcore.attacks import (
     LabelFit,
     OddsTally,
+    PaperScore,
     ScoredRecords,
     Tally,
     draw_counterfactuals,
@@ -23,7 +24,6 @@ from privcore.attacks import (
     odds_cells,
     odds_tally,
     replay,
-    score_named,
     slice_tallies,
 )
 from privcore.lower_bounds import Secret
@@ -169,8 +169,9 @@ def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
     assert ([(ROWS.tolist(), folds)] if taught else []) == ASKED
 
     target, proxy, labels = some.target, some.proxy, some.labels
-    score = score_named(PLAN.score, power=PLAN.power)
-    dealt = draw_counterfactuals(target, proxy, labels, score=score, key=7, indices=ROWS + 40)
+    dealt = draw_counterfactuals(
+        target, proxy, labels, score=PaperScore(), key=7, indices=ROWS + 40
+    )
     cells = odds_cells(target, proxy, labels)
     assert found.tally == replay(dealt, repetitions=PLAN.repetitions)
     assert found.odds == OddsTally.of_cells(cells)

@@ -6,13 +6,11 @@ select
     latest_audits.day,
     audit_promises.guarantee,
     audit_promises.quantity,
-    audit_promises.subject,
     audit_promises.parameter,
     audit_promises.value,
     audit_promises.guesses,
     audit_promises.achieved,
     audit_promises.achieved / nullif(audit_promises.value, 0) as share,
-    audit_promises.outcome,
     audit_promises.source,
     audit_promises.audit_id
 from latest_audits
