@@ -11,7 +11,6 @@ from .attack_success import (
 )
 from .priors import (
     attempts_prior,
-    attribute_prior,
     joint_prior,
     reconstruction_prior,
     uniform_prior,
@@ -80,7 +79,6 @@ __all__ = [
     "advantage_curves",
     "anisotropic_noise",
     "attempts_prior",
-    "attribute_prior",
     "binomial_tail",
     "bit_success",
     "bits_leaked",

@@ -90,28 +90,6 @@ def _harmonic(size: float, exponent: float) -> float:
     return float(summed + integral + ends + slopes)
 
 
-def attribute_prior(probabilities: ArrayLike, *, attempts: int = 1) -> Floats:
-    """Return the prior of guessing one attribute, or a whole record, exactly.
-
-    Args:
-        probabilities: shape (..., values), of the target's values given what the attacker knows.
-            A model's probabilities, shape (records, classes), give each record's prior against
-            attackers who know no more than that model, which must not have seen the record.
-        attempts: k, how many values the attacker may name; one of them right is a success.
-
-    Returns:
-        Shape (...): the probability of the k most probable values.
-
-    Raises:
-        InvalidInputError: `probabilities` is not a distribution along its last axis, or attempts
-            below 1.
-    """
-    checked("attempts", attempts, 1, np.inf, "an attacker names at least one value")
-    probabilities = checked_distribution(probabilities)
-    best = np.sort(probabilities, axis=-1)[..., ::-1][..., :attempts]
-    return np.asarray(np.minimum(best.sum(axis=-1), 1.0))[()]
-
-
 def joint_prior(joint: ArrayLike, *, known: Mapping[int, int] | None = None) -> Floats:
     """Return the prior of guessing all unknown attributes of a record that depend on one another.
 
@@ -174,7 +152,8 @@ def reconstruction_prior(
     """Return the prior of naming a record that lies within a distance of the target's.
 
     The best blind guess has the most probability around it. With `within` 0 and distances that
-    are 0 only between a record and itself, it is exact reconstruction, and `attribute_prior`.
+    are 0 only between a record and itself, it is exact reconstruction of an attribute
+    or of a whole record.
 
     Args:
         probabilities: shape (..., secrets), of the target's records.

@@ -225,11 +225,6 @@ class ModelFile:
         """SHA-256 of the file."""
         return hashlib.sha256(self.content).hexdigest()
 
-    @property
-    def vocabulary(self) -> int | None:
-        """Number of tokens; None where the format does not say so."""
-        return VOCABULARY if self.name.endswith(".json") else None
-
     def load(self) -> LanguageModel:
         """Return the model; each process loads a file once.
 

@@ -10,7 +10,6 @@ from scipy.stats import binomtest
 from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import (
     attempts_prior,
-    attribute_prior,
     joint_prior,
     reconstruction_prior,
     uniform_prior,
@@ -40,17 +39,13 @@ def test_zipf_prior_is_a_distribution():
     assert chances[0] / chances[9] == pytest.approx(10.0**1.1)
 
 
-def test_attribute_prior():
-    np.testing.assert_allclose(attribute_prior([[0.2, 0.8], [0.6, 0.4]]), [0.8, 0.6])
-
-
 def test_reconstruction_within_a_distance():
     places = np.array([0.0, 1.0, 2.0, 10.0])
     chances = np.array([0.2, 0.2, 0.2, 0.4])
     guesses = np.linspace(0.0, 10.0, 101)
     distances = np.abs(guesses[:, np.newaxis] - places)
     exact = reconstruction_prior(chances, distances=distances, within=0.0)
-    assert exact == pytest.approx(attribute_prior(chances))
+    assert exact == 0.4
     # The best guess is 1.0: three records near it.
     assert reconstruction_prior(chances, distances=distances, within=1.0) == pytest.approx(0.6)
     assert reconstruction_prior(chances, distances=distances, within=10.0) == 1.0
@@ -101,7 +96,7 @@ def test_no_attempts_beat_the_best_ones():
     chances = np.random.default_rng(7).dirichlet(np.ones(6))
     exact = 1.0 - np.eye(6)
     for attempts in (1, 2, 5, 9):
-        best = attribute_prior(chances, attempts=attempts)
+        best = np.sort(chances)[::-1][:attempts].sum()
         tried = itertools.combinations(range(6), min(attempts, 6))
         made = [attempts_prior(chances, distances=exact[list(each)], within=0.0) for each in tried]
         assert best == pytest.approx(max(made))
@@ -115,7 +110,10 @@ def test_no_attempts_beat_the_best_ones():
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: attribute_prior([1.0], attempts=0), "attempts is 0"),
+        (
+            lambda: reconstruction_prior([1.0], distances=[[0.0]], within=0.0, attempts=0),
+            "attempts is 0",
+        ),
         (lambda: joint_prior([[0.5, 0.6]]), "sum of probabilities is 1.1"),
         (lambda: joint_prior([[0.5, 0.5]], known={2: 0}), "attribute is 2"),
         (lambda: joint_prior([[0.5, 0.5]], known={1: 2}), "value of attribute 1 is 2"),
@@ -127,7 +125,6 @@ def test_no_attempts_beat_the_best_ones():
         (lambda: uniform_prior(-1), "digits is -1.0"),
         (lambda: zipf_prior(0, exponent=1.1, size=10), "rank is 0.0"),
         (lambda: zipf_prior(11, exponent=1.1, size=10), "rank is 11.0"),
-        (lambda: attribute_prior([0.5, 0.6]), "sum of probabilities is 1.1"),
         (
             lambda: reconstruction_prior([0.5, 0.5], distances=[[0.0]], within=0.0),
             "shape of distances",
