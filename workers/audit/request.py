@@ -3,8 +3,6 @@
 import datetime as dt
 from dataclasses import dataclass, field
 
-from pydantic import ValidationError
-
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Trust
 from workers.lake.checkpoints import DeclaredManifest
@@ -57,7 +55,7 @@ def stored_request(audit: AuditRow, digest_key: bytes = b"") -> Request:
     try:
         plan = Plan.model_validate_json(audit.plan)
         external_inputs = None if audit.source is None else external_inputs_from_json(audit.source)
-    except (ValidationError, ValueError, KeyError):
+    except ValueError:
         raise TerminalError(
             "Its plan or its source is none that this version knows: verify it with privaudit "
             f"{audit.code_version}, which wrote it."

@@ -40,8 +40,3 @@ class ReleasedNight(StrictModel):
     def to_json(self) -> str:
         """Return it as the record keeps it."""
         return self.model_dump_json()
-
-    @classmethod
-    def from_json(cls, text: str) -> "ReleasedNight":
-        """Return what a record keeps."""
-        return cls.model_validate_json(text)

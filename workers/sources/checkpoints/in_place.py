@@ -61,11 +61,6 @@ class InPlace:
         """Return it as the record keeps it."""
         return TypeAdapter(InPlace).dump_json(self).decode()
 
-    @classmethod
-    def from_json(cls, text: str) -> "InPlace":
-        """Return what a record keeps."""
-        return TypeAdapter(cls).validate_json(text)
-
 
 def find_ready(given: InPlace, model: str, day: dt.date) -> tuple[InPlace, TableDay]:
     """Return what is there of a day, pinned to what was found: its model file, and its rows.

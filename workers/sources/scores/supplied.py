@@ -64,11 +64,6 @@ class SuppliedScores:
         """Return it as the record keeps it."""
         return TypeAdapter(SuppliedScores).dump_json(self).decode()
 
-    @classmethod
-    def from_json(cls, text: str) -> "SuppliedScores":
-        """Return what a record keeps."""
-        return TypeAdapter(cls).validate_json(text)
-
 
 @dataclass(frozen=True, slots=True)
 class ScoreSource:
@@ -399,9 +394,5 @@ ExternalInputs = SuppliedScores | InPlace
 
 def external_inputs_from_json(text: str) -> ExternalInputs | ReleasedNight:
     """Return what a record keeps in its column `source`."""
-    content = json.loads(text)
-    if "tables" in content:
-        return SuppliedScores.from_json(text)
-    if "released_labels" in content:
-        return ReleasedNight.from_json(text)
-    return InPlace.from_json(text)
+    known: TypeAdapter[ExternalInputs | ReleasedNight] = TypeAdapter(ExternalInputs | ReleasedNight)
+    return known.validate_json(text)

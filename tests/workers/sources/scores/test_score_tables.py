@@ -19,7 +19,7 @@ from tests.support.score_tables import (
 )
 from workers.lake.manifest import Privacy
 from workers.sources.scores.score_tables import ScoreTables, clearly_apart, same_model
-from workers.sources.scores.supplied import SuppliedScores
+from workers.sources.scores.supplied import SuppliedScores, external_inputs_from_json
 
 GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"}
 
@@ -47,8 +47,9 @@ def test_a_record_keeps_all_that_is_needed_to_read_the_same_again() -> None:
     given = GIVEN | {"proxy": other, "record": "id", "holdout": "bucket(id, 5) = 0"}
     tables = ScoreTables.model_validate(given).pinned({"": 7, "proxy": 3})
     supplied = SuppliedScores(tables, Privacy.model_validate(declared()))
-    again = SuppliedScores.from_json(supplied.to_json())
+    again = external_inputs_from_json(supplied.to_json())
     assert again == supplied
+    assert isinstance(again, SuppliedScores)
     assert again.tables.version == 7
     assert again.tables.others["proxy"].version == 3
 

@@ -152,7 +152,7 @@ def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> No
     place = str(tmp_path / "delta")
     deltalake.write_deltalake(place, scored(leak=1.0), partition_by=["day"])
     record = audit(tables(place), privacy=declared(0.5))
-    assert '"version": 0' in str(record.audit.source)
+    assert '"version":0' in str(record.audit.source)
     deltalake.write_deltalake(place, scored(seed=5), partition_by=["day"], mode="append")
     assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
     assert audit(tables(place)).audit.records > record.audit.records
