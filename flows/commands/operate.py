@@ -22,7 +22,6 @@ from flows.commands.printing import (
     console,
     print_rows,
     quiet,
-    working,
 )
 from privcore.exceptions import TerminalError
 
@@ -263,13 +262,11 @@ def check(
 
     found = []
     out = console()
-    with working("Checking") as paused:
-        for result in checks(config, day=day, models=models, whole=full):
-            found.append(result)
-            if not as_json:
-                sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
-                with paused():
-                    out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
+    for result in checks(config, day=day, models=models, whole=full):
+        found.append(result)
+        if not as_json:
+            sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
+            out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
     if as_json:
         import polars as pl
 

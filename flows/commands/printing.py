@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -104,30 +104,23 @@ def print_event(event: str, **fields: Any) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+def working(what: str) -> Iterator[None]:
     """Show that something of unknown length goes on: a spinner, or JSON lines.
 
     A line says so after two seconds, and one more says when it has ended; what is quicker says
-    nothing. Yields what pauses it for a block that prints.
+    nothing.
     """
     console = Console(stderr=True)
     if console.is_terminal:
-        with console.status(what) as spinner:
-
-            @contextmanager
-            def paused() -> Iterator[None]:
-                spinner.stop()
-                yield
-                spinner.start()
-
-            yield paused
+        with console.status(what):
+            yield
         return
     began = time.monotonic()
     patience = threading.Timer(_PATIENCE, print_event, ("begin",), {"what": what})
     patience.daemon = True
     patience.start()
     try:
-        yield nullcontext
+        yield
     finally:
         patience.cancel()
     seconds = time.monotonic() - began

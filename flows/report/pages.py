@@ -59,21 +59,11 @@ class Undrawn:
     href: str
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """A record that a user withdrew."""
-
-    model: str
-    day: dt.date
-    at: dt.datetime
-    why: str
-
-
 def index_page(
     models: Sequence[Entry | Undrawn],
     *,
     night: dt.date | None,
-    withdrawals: Sequence[Withdrawal] = (),
+    withdrawals: Sequence[dict[str, Any]] = (),
     secrets: Sequence[AuditedNight] = (),
     shared: Sequence[SharedLabels] = (),
 ) -> str:

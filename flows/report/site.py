@@ -9,6 +9,7 @@ import logging
 import pathlib
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import polars as pl
 from markdown_it import MarkdownIt
@@ -22,7 +23,6 @@ from flows.report.history import History, history_of
 from flows.report.pages import (
     Entry,
     Undrawn,
-    Withdrawal,
     blocks_of,
     index_page,
     model_page,
@@ -109,15 +109,10 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     return root / INDEX
 
 
-def _withdrawals(rows: pl.DataFrame) -> list[Withdrawal]:
+def _withdrawals(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Return what the page of the night says of records that were taken back."""
     return [
-        Withdrawal(
-            plain_text(row["model"]),
-            row["day"],
-            row["noted_at"],
-            plain_text(row["why"][:_WHY_CHARACTERS]),
-        )
+        row | {"model": plain_text(row["model"]), "why": plain_text(row["why"][:_WHY_CHARACTERS])}
         for row in rows.iter_rows(named=True)
     ]
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import prefect
-from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field, create_model
@@ -37,7 +36,6 @@ from flows.settings import Settings, load_settings
 from privcore.exceptions import AuditError, InvalidInputError, is_failure
 from workers.executors import Executor, on_ray
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.scores.supplied import SuppliedScores
@@ -344,7 +342,6 @@ def backfill(
     last: dt.date,
     models: list[str] | None = None,
     force: bool = False,  # noqa: FBT001, FBT002  # flow parameters are given by name
-    dry_run: bool = False,  # noqa: FBT001, FBT002
     settings: str | None = None,
 ) -> list[AuditRow]:
     """Audit every model on every day from `first` to `last`, both included.
@@ -354,11 +351,10 @@ def backfill(
         last: last audited day.
         models: names of configured models; all of them if left out.
         force: audit again what is committed with figures under today's plan and method.
-        dry_run: only say what would be done.
         settings: path of the settings file; PRIVAUDIT_CONFIG or ./privaudit.toml if left out.
 
     Returns:
-        The rows of the audits that this run made, none in a dry run.
+        The rows of the audits that this run made.
 
     Raises:
         InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
@@ -373,8 +369,8 @@ def backfill(
     days = (last - first).days + 1
     asked = days * len(models or loaded.models)
     note = f" {asked - len(jobs)} of {asked} audits were committed before."
-    if dry_run or not jobs:
-        return _nothing_done(jobs, note)  # type: ignore[return-value]  # Prefect unwraps it
+    if not jobs:  # Prefect unwraps the state for the caller
+        return Completed(message=f"0 audits to do.{note}", data=[])  # type: ignore[return-value]
     begin(loaded)
     done: list[Audited] = []
     lake = Lake(loaded.lake)
@@ -434,12 +430,6 @@ def _committed(warehouse: Warehouse) -> set[tuple[str, dt.date, str]]:
         evaluated = evaluated.filter(pl.col("recorded_at") < started)
     kept = evaluated.join(withdrawn, on="audit_id", how="anti").select("model", "day", "plan")
     return set(warehouse.collect(kept).iter_rows())
-
-
-def _nothing_done(jobs: list[Job], note: str) -> State[list[AuditRow]]:
-    for job in jobs:
-        run_log().info("To do: %s on %s", plain_text(job.model), job.day)
-    return Completed(message=f"{len(jobs)} audits to do.{note}", data=[])
 
 
 class AuditsMissingError(AuditError):

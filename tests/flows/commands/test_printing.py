@@ -17,7 +17,6 @@ from flows.commands.printing import (
     json_text,
     print_rows,
     shown_progress,
-    working,
 )
 from flows.progress import Wait, announce, announce_waits
 from tests.flows.conftest import Command
@@ -46,21 +45,6 @@ def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
 def test_a_table_without_columns_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(pl.DataFrame(), as_json=False)
     assert capsys.readouterr().out == ""
-
-
-def test_what_is_printed_beside_a_spinner_has_its_own_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The spinner's line is erased before it."""
-    screen = io.StringIO()
-    terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True)
-    monkeypatch.setattr(
-        flows.commands.printing, "Console", lambda *, stderr: terminal() if stderr else None
-    )
-    with working("Checking") as paused, paused():
-        screen.write("ok a line\n")
-    before = screen.getvalue().partition("ok a line\n")[0]
-    assert before.rpartition("Checking")[2].endswith("\x1b[2K")
 
 
 ASKED = {

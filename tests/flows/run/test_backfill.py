@@ -91,11 +91,6 @@ def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
         plan_backfill(loaded, DAY, EVE)
 
 
-def test_a_dry_run_audits_nothing(folder: pathlib.Path) -> None:
-    assert start(backfill, first=DAY, last=DAY, dry_run=True, settings=settings_of(folder)) == []
-    assert not (folder / "warehouse").exists()
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
     """Let the night's clock say what the list says, the last one for ever."""

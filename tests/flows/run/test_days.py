@@ -133,9 +133,6 @@ def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> No
         lambda settings: start(audit_model, model="godo", day=DAY, settings=settings),
         lambda settings: start(nightly_audit, day=DAY, models=["good", "godo"], settings=settings),
         lambda settings: start(backfill, first=EVE, last=DAY, models=["godo"], settings=settings),
-        lambda settings: start(
-            backfill, first=EVE, last=DAY, models=["godo"], dry_run=True, settings=settings
-        ),
     ],
 )
 def test_a_model_that_is_not_listed_is_refused_by_flows_too(

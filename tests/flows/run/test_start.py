@@ -80,7 +80,6 @@ def test_what_fails_outside_of_the_audit_is_a_record_too(
 @pytest.mark.usefixtures("no_pages")
 def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
     where = {"settings": str(settings)}
-    assert start(backfill, first=EVE, last=EVE, dry_run=True, **where) == []
     rows = start(backfill, first=EVE, last=EVE, **where)
     assert [(row.day, row.model) for row in rows] == [(EVE, "good"), (EVE, "twin")]
     night = start(nightly_audit, day=DAY, **where)
@@ -92,16 +91,14 @@ def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://someone:secret@127.0.0.1:9/api", "no address"])
 def test_a_server_that_is_away_is_left_out_with_one_warning(
-    settings: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     url: str,
 ) -> None:
     monkeypatch.setattr("prefect.get_client", get_client)
     with temporary_settings({PREFECT_API_URL: url}):
-        assert start(backfill, first=EVE, last=EVE, dry_run=True, settings=str(settings)) == []
         assert start(prefect_is_named, settings=None) is False
-    (said, _) = caplog.messages
+    (said,) = caplog.messages
     assert "does not answer" in said
     assert "PREFECT_API_URL" in said
     assert "secret" not in said
