@@ -67,11 +67,29 @@ def gaussian_label(records, mu, random, prior=0.5):
     return two_columns(ones / (ones + zeros)), two_columns(chance), labels
 
 
+def unread(world, random):
+    """Return the records of a world with labels drawn anew: a holdout, unknown to the target."""
+    target, proxy, _ = world
+    return target, proxy, (random.random(len(proxy)) < proxy[:, 1]).astype(np.int64)
+
+
 def unrelated(records, random):
     """Return (target, proxy, labels) of a target that knows nothing of these labels."""
     prior = random.uniform(0.02, 0.98, records)
     labels = (random.random(records) < prior).astype(np.int64)
     return two_columns(random.uniform(0.02, 0.98, records)), two_columns(prior), labels
+
+
+class Model:
+    """A model of two classes that says what it is told."""
+
+    def __init__(self, chance, classes=None):
+        self.chance = chance
+        if classes is not None:
+            self.classes_ = np.array(classes)
+
+    def predict_proba(self, rows):
+        return np.stack([1.0 - self.chance, self.chance], axis=1)[: len(rows)]
 
 
 def play(target, proxy, labels, random, *, repetitions=1, score=None) -> Tally:

@@ -66,13 +66,6 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def draw_of(stream: np.uint64, repetition: int) -> np.uint64:
-    """Return a repetition's draw, 16 bits."""
-    word = mix(stream + np.uint64(repetition // 4 + 1) * GOLDEN)
-    return (word >> np.uint64(16 * (repetition % 4))) & np.uint64(0xFFFF)
-
-
-@njit(cache=True, inline="always")
 def rest_of(stream: np.uint64, repetition: int) -> np.uint64:
     """Return the word that completes a repetition's draw."""
     return mix(stream + (_RESTS + np.uint64(repetition)) * GOLDEN)

@@ -35,7 +35,7 @@ from privcore.lower_bounds import (
     read_evidence,
     standing_length,
 )
-from tests.simulate import gaussian_label, randomized_response
+from tests.simulate import gaussian_label, randomized_response, unread
 from workers.versions import METHOD_VERSION
 
 PERSONS = "persons of three rows, delta"
@@ -49,15 +49,13 @@ _SHOWN = (0, 7, 20, 45, 60, 80, 112)  # points of the windows' grid
 
 def _response(training: int, control: int, epsilon: float, *, seed: int) -> tuple[Arm, Arm]:
     random = np.random.default_rng(seed)
-    target, proxy, _ = randomized_response(control, epsilon, random)
-    unseen = target, proxy, (random.random(control) < proxy[:, 1]).astype(np.int64)
+    unseen = unread(randomized_response(control, epsilon, random), random)
     return randomized_response(training, epsilon, random), unseen
 
 
 def _noise(training: int, control: int, mu: float, *, seed: int) -> tuple[Arm, Arm]:
     random = np.random.default_rng(seed)
-    target, proxy, _ = gaussian_label(control, mu, random)
-    unseen = target, proxy, (random.random(control) < proxy[:, 1]).astype(np.int64)
+    unseen = unread(gaussian_label(control, mu, random), random)
     return gaussian_label(training, mu, random), unseen
 
 

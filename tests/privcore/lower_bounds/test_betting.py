@@ -43,6 +43,7 @@ from tests.simulate import (
     matched,
     randomized_response,
     two_columns,
+    unread,
     unrelated,
 )
 from tests.support.tiers import rest_slow, tiered
@@ -422,9 +423,7 @@ def test_bets_cover_randomized_response_and_reach_the_target(records, floors, cl
 def arms(records, epsilon, random):
     """Both arms of randomized response; what the target says of the holdout is of fresh labels."""
     training = randomized_response(records, epsilon, random)
-    target, proxy, _ = randomized_response(records // 4, epsilon, random)
-    labels = (random.random(records // 4) < proxy[:, 1]).astype(np.int64)
-    return training, (target, proxy, labels)
+    return training, unread(randomized_response(records // 4, epsilon, random), random)
 
 
 @pytest.mark.parametrize("claim", [PURE, APPROXIMATE], ids=["pure", "delta"])

@@ -17,6 +17,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.notebook_input import checked_arm
 from privcore.lower_bounds.verdicts import ReasonCode, judge
+from tests.simulate import Model
 from tests.support.verdicts import nothing_wrong
 from tests.worlds import ten_classes
 
@@ -434,18 +435,6 @@ def test_an_answer_prints_in_ten_lines_and_is_a_table():
     assert "nan" not in str(
         audit_probabilities(*(Arm(*(v[:9] for v in arm)) for arm in one_column()))
     )
-
-
-class Model:
-    """A model of two classes that says what it is told."""
-
-    def __init__(self, chance, classes=None):
-        self.chance = chance
-        if classes is not None:
-            self.classes_ = np.array(classes)
-
-    def predict_proba(self, rows):
-        return np.stack([1.0 - self.chance, self.chance], axis=1)[: len(rows)]
 
 
 def the_day():

@@ -33,7 +33,7 @@ from privcore.lower_bounds.notebook_input import (
     value_groups,
 )
 from privcore.lower_bounds.verdicts import ReasonCode
-from tests.simulate import two_columns
+from tests.simulate import Model, two_columns
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 
@@ -339,16 +339,6 @@ def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(
     assert said not in audit(arms).reason  # 0.5 is refuted
 
 
-class Says:
-    """A model that says what it is told to."""
-
-    def __init__(self, chance):
-        self.chance = chance
-
-    def predict_proba(self, rows):
-        return np.stack([1.0 - self.chance, self.chance], axis=1)[: len(rows)]
-
-
 @pytest.mark.parametrize("context", rest_slow([False, True]))
 def test_a_holdout_that_was_trained_on_is_suspected(context):
     """N = 2 of which three quarters were trained on, and 2 honest ones, seed 343.
@@ -359,8 +349,8 @@ def test_a_holdout_that_was_trained_on_is_suspected(context):
     for share in (0.75, 0.0) * 2:
         today, yesterday, labels, holdout, seen = trained_on(random, share)
         answer = audit_models(
-            Says(today),
-            Says(yesterday),
+            Model(today),
+            Model(yesterday),
             seen,
             labels,
             holdout,

@@ -29,7 +29,7 @@ from privcore.lower_bounds.verdicts import (
     judge,
     says_nothing,
 )
-from tests.simulate import play, randomized_response
+from tests.simulate import play, randomized_response, unread
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=1.0)
 PRIORS = (0.01, 0.05, 0.3, 0.5)
@@ -47,8 +47,7 @@ def known_labels(
     """Return tallies of a target that knows labels through randomized response."""
     random = np.random.default_rng(seed)
     training = randomized_response(records, epsilon, random, priors)
-    target, proxy, _ = randomized_response(held, epsilon, random, priors)
-    control = target, proxy, (random.random(held) < proxy[:, 1]).astype(np.int64)
+    control = unread(randomized_response(held, epsilon, random, priors), random)
     game, control_game = (
         play(*arm, random, repetitions=repetitions) for arm in (training, control)
     )

@@ -46,7 +46,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.betting import DELTA_SHARE
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
-from tests.simulate import assert_rate_at_most, randomized_response, two_columns
+from tests.simulate import assert_rate_at_most, randomized_response, two_columns, unread
 from tests.support.tiers import rest_slow, tiered
 
 PURE = Claim(family=PureDP(), delta=0.0)
@@ -85,8 +85,7 @@ def night(training, control, *, claim=PURE, seed=0, significance=0.05, nights=WI
 
 def held_out(records, epsilon, random):
     """Records like those of randomized response, of which the target read other labels."""
-    target, proxy, _ = randomized_response(records, epsilon, random)
-    return target, proxy, (random.random(records) < proxy[:, 1]).astype(np.int64)
+    return unread(randomized_response(records, epsilon, random), random)
 
 
 def flat(wealth, price=0.0):
