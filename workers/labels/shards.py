@@ -35,12 +35,18 @@ _MARKS = {
         + _SNAPSHOT.format("Iceberg"),
     ),
     "Hudi": (r"\.hoodie(?:/|_partition_metadata)", _SNAPSHOT.format("Hudi")),
+    "Paimon": (r"snapshot/snapshot-\d+$", _SNAPSHOT.format("Paimon")),
+    "DuckLake": (r"ducklake-[^/]+\.parquet$", _SNAPSHOT.format("DuckLake")),
+    "Hive ACID": (
+        r"(?:base_\d{7}|(?:delete_)?delta_\d{7}_\d{7}(?:_\d{4})?)(?:_v\d{7})?/",
+        _SNAPSHOT.format("Hive"),
+    ),
     "Spark streaming": (r"_spark_metadata/", _SNAPSHOT.format("Spark")),
 }
 """Formats, by what lies in their folders and how their rows are named instead."""
 _ANY = re.compile(f"(?:^|/)(?:{'|'.join(mark for mark, _ in _MARKS.values())})")
-_LOGS, _MIXED = ("_delta_log", ".hoodie", "_spark_metadata"), "metadata"
-"""Folders beside a table's own files: those of one format's log, and one of any use."""
+_LOGS, _MIXED = ("_delta_log", ".hoodie", "_spark_metadata"), ("metadata", "snapshot")
+"""Folders beside a table's own files: those of one format's log, and those of any use."""
 _PART = re.compile(r".+=.*|data|bucket-\d+")
 """Names of folders within a table."""
 
@@ -92,11 +98,11 @@ def _names_at(place: Lake) -> list[str]:
     """Return marks of formats at a folder; none where it may not be read."""
 
     def listed() -> list[str]:
-        infos = place.files.get_file_info([*_LOGS, _MIXED])
-        there = {info.path for info in infos if info.type == fs.FileType.Directory}
-        within = fs.FileSelector(_MIXED)
-        below = place.files.get_file_info(within) if _MIXED in there else []
-        return [f"{name}/" for name in _LOGS if name in there] + [info.path for info in below]
+        infos = place.files.get_file_info([*_LOGS, *_MIXED])
+        there = [info.path for info in infos if info.type == fs.FileType.Directory]
+        mixed = (fs.FileSelector(name, allow_not_found=True) for name in there if name in _MIXED)
+        below = [info.path for one in mixed for info in place.files.get_file_info(one)]
+        return [f"{name}/" for name in there if name in _LOGS] + below
 
     try:
         return place.patiently(listed, place.uri)

@@ -236,6 +236,10 @@ def refused(table: object, words: str) -> None:
         ("Iceberg", "metadata/version-hint.text"),
         ("Iceberg", "metadata/00001-5f.metadata.json"),
         ("Delta", f"ds={DAY}/_delta_log/{0:020d}.json"),
+        ("Paimon", "snapshot/snapshot-1"),
+        ("DuckLake", f"ds={DAY}/ducklake-5f.parquet"),
+        ("Hive ACID", f"ds={DAY}/delta_0000002_0000002_0000/000000_0"),
+        ("Hive ACID", f"ds={DAY}/base_0000003/000000_0"),
         ("Spark streaming", "_spark_metadata/0"),
     ],
 )
@@ -290,8 +294,10 @@ def test_a_day_of_the_lakes_own_labels_is_refused_alike(tmp_path: pathlib.Path) 
 
 
 def test_folders_of_other_uses_are_no_tables(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "notes.json").write_bytes(b"")
-    (tmp_path / "rows").mkdir()
-    ROWS.write_parquet(tmp_path / "rows" / "part.parquet")
-    assert look(str(tmp_path / "rows")).sample.equals(ROWS)
+    for name in ("metadata/notes.json", "snapshot/x.parquet", "delta_20260302/base_20260302/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    for folder in (tmp_path / "rows", tmp_path / "delta_20260302"):
+        folder.mkdir(exist_ok=True)
+        ROWS.write_parquet(folder / "part.parquet")
+        assert look(str(folder)).sample.equals(ROWS)

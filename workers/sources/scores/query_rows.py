@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from privcore.exceptions import TerminalError, TransientError
@@ -173,6 +174,10 @@ def _first_line(error: Any) -> str:
 
 _FILE = "query.parquet"
 _NUMERIC = "numeric"
+_TIMES = {pa.timestamp("us"), pa.timestamp("us", "UTC")}
+_INFINITY = -(1 << 63) + 946_684_799_999_999
+"""PostgreSQL's `infinity` by ADBC 1.x, which adds the 30 years to its epoch beyond 64 bits."""
+_LATEST = (1 << 63) - 1
 _SHOWN = 20
 
 
@@ -267,9 +272,14 @@ class QueryDay:
         """Return a table whose columns are of kinds that Parquet has.
 
         Decimal numbers, which the driver gives as text, are the nearest floating-point numbers;
-        but in the record's name, each digit of which counts.
+        but in the record's name, each digit of which counts. `infinity`, when a label is never
+        known, is a time of long ago for the driver.
         """
         for place, field in enumerate(table.schema):
+            if field.name == self.tables.known_at and field.type in _TIMES:
+                times = table.column(place).cast(pa.int64())
+                known = pc.if_else(pc.equal(times, _INFINITY), _LATEST, times).cast(field.type)
+                table = table.set_column(place, field, known)
             if not isinstance(field.type, pa.BaseExtensionType):
                 continue
             column = table.column(place).cast(field.type.storage_type)

@@ -6,6 +6,7 @@ where every value of the column is one as a program writes it, and text otherwis
 """
 
 import io
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _FLAG = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DAY = r"^[0-9]{4}-?[0-9]{2}-?[0-9]{2}$"
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 _SEPARATORS = (b",", b";", b"\t")
 _PACKED = {"gz": "gzip", "zst": "zstd"}
 _SHOWN, _GROUP_ROWS = 20, 1 << 20
@@ -112,10 +114,36 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
             f"{', '.join(names[:_SHOWN])}"
         )
     wanted = names if kinds is None else list(kinds)
-    return _parsed(content, wanted, separator.decode())
+    table = _parsed(content, wanted, separator.decode())
+    if b'\\"' in content:
+        _check_same(table, content, separator.decode(), "a backslash before a quotation mark")
+    if b"\n" in content and _LONE_RETURN.search(content):
+        plain = _LONE_RETURN.sub(b" ", content)
+        _check_same(table, plain, separator.decode(), "a carriage return within a line")
+    return table
 
 
-def _parsed(content: bytes, wanted: list[str], separator: str) -> pa.Table:
+def _check_same(table: pa.Table, content: bytes, separator: str, what: str) -> None:
+    """Refuse text of which other readers take other values, or another number of rows.
+
+    A carriage return within quotation marks is a value's, and no end of a line.
+    """
+    escape = "\\" if "backslash" in what else False
+    try:
+        other = _parsed(content, table.column_names, separator, escape=escape)
+        same = other.equals(table) if escape else other.num_rows == table.num_rows
+    except _RefusedError:
+        same = False
+    if not same:
+        raise _RefusedError(
+            f"holds {what}, so that readers such as Spark and polars take other rows or values: "
+            "write a quotation mark within a field twice, and lines that end in one way"
+        )
+
+
+def _parsed(
+    content: bytes, wanted: list[str], separator: str, *, escape: str | bool = False
+) -> pa.Table:
     """Return columns as text, null where a field is empty."""
     wrong: list[Any] = []
 
@@ -131,6 +159,7 @@ def _parsed(content: bytes, wanted: list[str], separator: str) -> pa.Table:
                 delimiter=separator,
                 newlines_in_values=True,
                 invalid_row_handler=remember,
+                escape_char=escape,
             ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=wanted,

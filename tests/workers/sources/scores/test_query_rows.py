@@ -31,7 +31,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.manifest import Privacy
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.query_rows import QueryDay, rows_of
+from workers.sources.scores.query_rows import _INFINITY, QueryDay, rows_of
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.record_digest import seal
@@ -366,3 +366,14 @@ def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Excepti
     day = QueryDay(settings(), DAY)
     with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
         raise kind("Unhandled type\nof a column")
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
+    """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
+    day = QueryDay(settings(known_at="known"), DAY)
+    kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
+    given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})
+    stored = day._stored(given)["known"]
+    assert stored.type == kind
+    assert stored.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]
