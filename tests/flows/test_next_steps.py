@@ -63,7 +63,6 @@ def test_not_refuted_says_in_one_sentence_what_it_stands_on(trust: Trust) -> Non
     assert card_of(held(trust=trust)).stands_on == trust.stands_on
     refuted = together(ReasonCode.THIS_NIGHT, trust=trust)
     assert card_of(refuted).stands_on == ""
-    assert card_of(held(trust=None)).stands_on == Trust.SELF.stands_on
 
 
 def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:

@@ -1,13 +1,11 @@
 """Logins and figures go to no host that the settings do not name."""
 
 import contextlib
-import pathlib
 import types
 
 import httpx
 import prefect
 import pytest
-import yaml
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from flows.commands import checks
@@ -32,9 +30,6 @@ def test_what_is_sent_to_this_machine_passes_no_proxy(
         assert elsewhere is not client._transport
 
 
-ROOT = pathlib.Path(__file__).parents[2]
-
-
 @pytest.mark.parametrize("password", [None, "audit:hunter2"])
 def test_check_tells_that_a_server_of_prefect_asks_for_no_password(
     monkeypatch: pytest.MonkeyPatch, password: str | None
@@ -49,12 +44,3 @@ def test_check_tells_that_a_server_of_prefect_asks_for_no_password(
     address = {PREFECT_API_URL: "http://127.0.0.1:4200/api", PREFECT_API_AUTH_STRING: password}
     with temporary_settings(address):
         assert ("asks for no password" in checks._prefect()) == (password is None)
-
-
-def test_the_example_of_a_service_asks_for_a_password() -> None:
-    text = (ROOT / "infra" / "compose" / "compose.yaml").read_text("utf-8")
-    services = yaml.safe_load(text)["services"]
-    asked = "PREFECT_SERVER_API_AUTH_STRING"
-    assert [name for name, one in services.items() if asked in one.get("environment", {})] == [
-        "prefect-server"
-    ]

@@ -54,9 +54,14 @@ def columns_of_plan(slices: Iterable[str], unit: str | None) -> list[tuple[str, 
 
 
 def check_columns(
-    footer: Footer, path: str, needed: Iterable[tuple[str, str]], *, arm: str | None = None
+    footer: Footer,
+    path: str,
+    needed: Iterable[tuple[str, str]],
+    *,
+    arm: str | None = None,
+    reason: Reason = Reason.LABEL_INVALID,
 ) -> None:
-    """Raise `NotEvaluableError` unless a file has each column once.
+    """Raise `NotEvaluableError`, for the `reason`, unless a file has each column once.
 
     `needed` are columns, and what names them; a folder may say that of the `arm`.
     """
@@ -69,7 +74,7 @@ def check_columns(
             if word is not None:
                 why = f": the value in the folder name {name}={word} is not read. Write it into "
                 why += "the files"
-            raise NotEvaluableError(Reason.LABEL_INVALID, f"{path} has no column {name!r}{why}.")
+            raise NotEvaluableError(reason, f"{path} has no column {name!r}{why}.")
         if footer.names.count(name) > 1:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."

@@ -256,7 +256,7 @@ def above_chance(table: Matched) -> float:
 def test_a_control_is_right_in_sum_as_often_as_unaided_and_never_less_often_than_it_was(rows):
     control, right, unaided = np.array(rows).reshape(-1, 3).T
     right, unaided = np.floor(right * control).astype(np.int64), unaided * control
-    tables = Matched(*[control.astype(np.int64)] * 3, right, np.zeros(control.size), True, unaided)
+    tables = Matched(*[control.astype(np.int64)] * 3, right, np.zeros(control.size), unaided)
     raised = tables.no_worse_than_unaided()
     more = raised.control_right - right
     assert np.all(more >= 0)

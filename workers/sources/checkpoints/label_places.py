@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from workers.exceptions import Reason
 from workers.labels.columns import SPLIT, Batch, NeededColumns, check_columns
 from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, find_days, find_partition
@@ -70,8 +71,10 @@ class LakeLabels:
 
     def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns."""
-        names = (needed.label.column, SPLIT, *(feature.name for feature in needed.features))
-        check_columns(footer, path, [*((n, "the manifest") for n in names), *needed.of_plan()])
+        check_columns(footer, path, ((n, "the manifest") for n in (needed.label.column, SPLIT)))
+        features = [(each.name, "the manifest") for each in needed.features]
+        others = [*features, *needed.of_plan()]
+        check_columns(footer, path, others, reason=Reason.FEATURE_INVALID)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return that every row is of the day."""
