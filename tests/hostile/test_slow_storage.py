@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.support.audits import run_audits
-from tests.support.faulty_store import Choice, Fault, below, faulty_store
+from tests.support.faulty_store import Choice, Fault, below, faulty_store, never
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, put_labels, small_lake
 from workers.audit.request import Request
 from workers.executors import Executor, OneChild, on_ray
@@ -41,6 +41,7 @@ def slow(folder: pathlib.Path, choice: Choice) -> Iterator[Lake]:
                 lake.write(path.relative_to(local.uri).as_posix(), path.read_bytes())
         server.choice = choice
         yield lake
+        server.choice = never  # a listing without end would fill this process for hours
     connected.cache_clear()
 
 
