@@ -33,8 +33,8 @@ def files_of_day(
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 
-    All files without a `column` that says the day. `apart` are columns that the log holds in place
-    of files.
+    All files without a `column` that says the day. `said` is how folders spell the day, and `apart`
+    are columns that the log holds in place of files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -51,7 +51,7 @@ def files_of_day(
             "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
         )
     partitioned = column in delta.metadata().partition_columns
-    names = []
+    names, said = [], set[str]()
     for action in _actions(delta):
         if column is None:
             there = True
@@ -61,11 +61,13 @@ def files_of_day(
         else:
             there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
         if there:
+            said |= set(words) if partitioned else set()
             names.append(urllib.parse.unquote(action["path"]))
     return {
         "version": delta.version(),
         "files": names,
         "partitioned": partitioned,
+        "said": sorted(said),
         "apart": delta.metadata().partition_columns,
     }
 

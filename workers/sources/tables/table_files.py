@@ -9,7 +9,7 @@ import contextlib
 import datetime as dt
 import posixpath
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +30,7 @@ from workers.sources.tables.table_days import (
     Named,
     days_named,
     names_day,
+    spelled_twice,
     words_of_day,
 )
 
@@ -206,6 +207,7 @@ def _folder_day(
     files = tuple(sorted(filter(of, found)))
     if not files:
         raise no_such_day(place, day)
+    _check_one_spelling(place, {f"/{place.day}=".join(said(file)) for file in files}, zone)
     in_files = not by_folder and place.day is not None
     return TableDay(root, CSV if is_csv(files) else "parquet", None, files, in_files)
 
@@ -214,6 +216,16 @@ def folder_words(path: str) -> list[tuple[str, str]]:
     """Return what the folders of a file say, as name=word."""
     words = (part.partition("=") for part in path.split("/")[:-1])
     return [(name, unquote(word)) for name, equals, word in words if equals]
+
+
+def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) -> None:
+    """Refuse a day in two spellings, or in two days' folders: its rows may lie there twice."""
+    if spelled_twice(spelled, zone) or any("/" in word for word in spelled):
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"{place.table} has the day twice, as {place.day} = {' and '.join(sorted(spelled))}: "
+            "keep one.",
+        )
 
 
 def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
@@ -245,6 +257,7 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
     found = _ask_delta("files_of_day", place, **_asked(place, day), zone=zone)
     if not found["files"]:
         raise no_such_day(place, day)
+    _check_one_spelling(place, found["said"], zone)
     files = _listed(root, found["files"], place)
     apart = {name.casefold() for name in found["apart"] if name != place.day}
     if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:

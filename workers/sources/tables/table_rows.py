@@ -179,7 +179,14 @@ def of_day(
         known = [word for word in words.unique().to_list() if word is not None]
         if known and not any(map(_is_day, known)):
             raise _no_days(column.name, path, sorted(known), said)
-        found = words.is_in([word for word in known if says_day(word, day)])
+        spelled = sorted(word for word in known if says_day(word, day))
+        if len(spelled) > 1:
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{path} spells the day in {column.name!r}, {said}, as {' and as '.join(spelled)}, "
+                "and its rows may be there twice: write one.",
+            )
+        found = words.is_in(spelled)
     elif kind.is_integer():
         known = [str(value) for value in column.unique().to_list() if value is not None]
         if known and not any(map(_is_day, known)):

@@ -13,6 +13,7 @@ from workers.sources.tables.table_days import (
     may_hold,
     names_day,
     says_day,
+    spelled_twice,
 )
 
 NOON = dt.datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=dt.UTC)
@@ -85,3 +86,20 @@ def test_year_month_and_day_say_a_day_together() -> None:
     parts = [("year", "2026"), ("month", "3"), ("day", "02"), ("hour", "04")]
     assert days_named(parts) == [("day", DAY)]
     assert days_named([("day", "02"), ("ds", "2026-03-01 05:00:00")]) == [("ds", EVE)]
+
+
+@pytest.mark.parametrize(
+    ("words", "twice"),
+    [
+        (["2026-03-02 05:00:00", "2026-03-02 06:00:00.5"], False),
+        (["2026-03-02", "20260302"], True),
+        (["2026-3-2", "2026-03-02"], True),
+        (["2026-03-02", "2026-03-02 05:00:00"], True),
+        (["2026-03-02 05:00:00", "2026-03-02 05:00:00.000"], True),
+        (["2026-03-02T05:00:00Z", "2026-03-02 05:00:00"], True),
+    ],
+)
+def test_hours_of_a_day_are_its_parts_and_two_spellings_are_not(
+    words: list[str], *, twice: bool
+) -> None:
+    assert spelled_twice(words, "UTC") is twice

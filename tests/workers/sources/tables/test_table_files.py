@@ -16,6 +16,7 @@ from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look, newest_day
+from workers.sources.tables.table_rows import of_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -329,3 +330,35 @@ def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
 def test_where_there_is_no_table_the_newest_day_is_no_guess(tmp_path: pathlib.Path) -> None:
     with pytest.raises(NotEvaluableError, match="and holds no file: check the address"):
         newest_day(TablePlace(table=str(tmp_path), day="ds"))
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        (f"day={DAY}", "day=20260302"),
+        (f"day={DAY}", f"day=2026-03-01/day={DAY}"),
+        ("year=2026/month=03/day=02", "year=2026/month=3/day=2"),
+    ],
+)
+def test_a_day_of_two_spellings_is_refused(
+    tmp_path: pathlib.Path, folders: tuple[str, str]
+) -> None:
+    """Rows that lie there twice prove twice: 5.49 became 6.01."""
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    with pytest.raises(NotEvaluableError, match="has the day twice, as day = 2026-03-0"):
+        find_day(place(tmp_path), DAY)
+
+
+def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathlib.Path) -> None:
+    rows = score_rows(np.random.default_rng(0), 100)
+    words = pl.Series("day", ["2026-03-02", "20260302"])
+    with pytest.raises(NotEvaluableError, match="spells the day"):
+        of_day(words, DAY, "UTC", "x.parquet", said="scores.day")
+    place = str(tmp_path / "delta")
+    for day in words:
+        said = rows.with_columns(day=pl.lit(day))
+        deltalake.write_deltalake(place, said, partition_by=["day"], mode="append")
+    with pytest.raises(NotEvaluableError, match="has the day twice"):
+        find_day(tables(place), DAY)
