@@ -8,6 +8,7 @@ from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import ABSENT, down, exact, guarantee, up
+from workers.audit.declaration import family_of
 from workers.plan import Plan
 from workers.warehouse.schema import AuditRow, BoundRow, PromiseRow, SliceRow
 
@@ -227,8 +228,7 @@ def family_name(family: str) -> str:
 
 def curve_sentence(night: AuditRow, bounds: Sequence[BoundRow]) -> str:
     """Return where the game's bound is largest, in the family that the claim is tested in."""
-    gaussian = night.mechanism == "gaussian"
-    family = "pure_dp" if night.delta_declared == 0.0 else "gaussian" if gaussian else "approx_dp"
+    family = family_of(night.delta_declared, night.mechanism).name
     best = {
         arm: max(
             (row for row in bounds if row.arm == arm and row.family == family),

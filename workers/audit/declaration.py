@@ -86,20 +86,26 @@ def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy |
     return judged_by(source.privacy, plan, state=source.label_state, by_row=by_row)
 
 
+def family_of(delta: float | None, mechanism: str | None) -> Family:
+    """Return the family of the claim of a declaration with this delta; None where there is none.
+
+    Delta 0 is a pure claim, a Gaussian mechanism by name a Gaussian-DP claim, and all else an
+    (epsilon, delta) claim.
+    """
+    if delta == 0.0:
+        return PureDP()
+    return Gaussian() if mechanism == "gaussian" else ApproxDP()
+
+
 def claim_of(privacy: Privacy | None, plan: Plan) -> Claim:
     """Return what to test: the family that fits the declaration, at its delta.
 
-    A declared Gaussian mechanism is a Gaussian-DP claim; otherwise delta 0 is a pure claim and any
-    other delta an (epsilon, delta) claim. Undeclared: (epsilon, delta) at the plan's delta.
+    Undeclared: (epsilon, delta) at the plan's delta.
     """
-    family: Family = ApproxDP()
-    delta, neighbors = plan.delta, Relation.REPLACE
+    family, delta, neighbors = family_of(None, None), plan.delta, Relation.REPLACE
     if privacy is not None:
         delta, neighbors = privacy.delta, Relation(privacy.neighbors)
-        if delta == 0.0:
-            family = PureDP()
-        elif privacy.mechanism is not None and privacy.mechanism.name == "gaussian":
-            family = Gaussian()
+        family = family_of(delta, privacy.mechanism.name if privacy.mechanism else None)
     return Claim(
         family=family,
         delta=delta,
