@@ -2,8 +2,9 @@
 
 import bisect
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,7 @@ class ModelNights:
         claims: of each, with its mode of trust; only nights of one stand in one window.
         starts: index of the night with which each one's standing begins.
         wanted: indices of the nights that are asked about, ascending; not empty.
+        firsts: of nights of which a later audit counts, what is stored of the first, by index.
     """
 
     model: str
@@ -50,6 +52,17 @@ class ModelNights:
     claims: list[tuple[object, ...]]
     starts: list[int]
     wanted: list[int]
+    firsts: Mapping[int, Mapping[str, Any]]
+
+    def series(self) -> list[list[str]]:
+        """Return the nights' ids; where first audits had the same claim, also as these have it."""
+        first = {
+            place: row["audit_id"]
+            for place, row in self.firsts.items()
+            if tuple(row[name] for name in _CLAIM) == self.claims[place][: len(_CLAIM)]
+        }
+        at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
+        return [self.ids, at_first] if first else [self.ids]
 
     def compared(self) -> list[int]:
         """Return the wanted nights and those that each is compared with, ascending."""
@@ -95,8 +108,9 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
         .filter(CONFIGURED)
         .sort("model", "secret", "day")
     )
+    firsts = _firsts(warehouse, stored, wealth)
     asked = set(audits["audit_id"])
-    for (model, _), rows in stored.group_by("model", "secret", maintain_order=True):
+    for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
         ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
         wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
         if wanted:
@@ -110,7 +124,27 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
                 claims=claims,
                 starts=starts,
                 wanted=wanted,
+                firsts={
+                    place: firsts[model, secret, day]
+                    for place, day in enumerate(days)
+                    if (model, secret, day) in firsts
+                },
             )
+
+
+def _firsts(
+    warehouse: Warehouse, nights: pl.DataFrame, wealth: pl.LazyFrame
+) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the first audit of each night of which a later one counts, by the same method."""
+    first = warehouse.first_audits(nights["model"].unique())
+    if first.is_empty():
+        return {}
+    others = first.join(nights, on="audit_id", how="anti").join(
+        nights, on=("model", "day", "secret", "method_version"), how="semi"
+    )
+    stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
+    rows = warehouse.collect(stored).iter_rows(named=True)
+    return {(row["model"], row["secret"], row["day"]): row for row in rows}
 
 
 def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
@@ -140,7 +174,10 @@ def in_groups(histories: Iterable[ModelNights]) -> Iterator[list[ModelNights]]:
 def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
     """Return the evidence of every audit that some window needs; none of a row that has none."""
     needed = {
-        history.ids[one]: history.days[one] for history in histories for one in history.needed()
+        ids[one]: history.days[one]
+        for history in histories
+        for ids in history.series()
+        for one in history.needed()
     }
     first, last = min(needed.values()), max(needed.values())
     stored = warehouse.collect(

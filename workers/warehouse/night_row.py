@@ -61,10 +61,11 @@ class NightsTogether(StrictModel):
     and not multiplied."""
     epsilon_standing: float | None = None
     """Bound from all nights since family, delta, relation or the method last changed, at most 128,
-    with delta 28; it may be watched every day and never falls. 0 where none."""
+    with delta 28; it may be watched every day and never falls. The larger one where a night's first
+    audit is another than the one that counts. 0 where none."""
     refuted_together: bool | None = None
     """Whether all nights, each held against what was declared for it, refute that every declaration
-    was true."""
+    was true, as they count or as each was first audited."""
     nights_together: int | None = None
     """How many declared nights stand together, this one included."""
     sees_from_together: float | None = None

@@ -98,7 +98,7 @@ def _of_model(
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
     windows = _windows(history, wealth, significance)
-    proved = _epsilons_standing(history, wealth, significance)
+    proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
     standing = _standings(history)
     near = sorted(standing)
     nights = history.rows[near].rows(named=True)
@@ -129,7 +129,7 @@ def _of_model(
             "day": row["day"],
             "audit_id": row["audit_id"],
             **windows[place],
-            EPSILON_STANDING: proved[place],
+            EPSILON_STANDING: max(one[place] for one in proved),
             REFUTED: standing[place].refuted,
             NIGHTS: standing[place].nights,
             SEES_FROM: least(standing[place].sees_from, row["sees_from"]),
@@ -215,6 +215,7 @@ class _Windows:
 
 def _epsilons_standing(
     history: ModelNights,
+    ids: Sequence[str],
     wealth: Mapping[str, NightEvidence],
     significance: Mapping[str, float],
 ) -> dict[int, float]:
@@ -225,7 +226,7 @@ def _epsilons_standing(
         proved = by_recurrence(
             functools.partial(
                 standing_epsilons,
-                [wealth[one].standing for one in history.ids[start : places[-1] + 1]],
+                [wealth[one].standing for one in ids[start : places[-1] + 1]],
                 significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
             ),
             history.recurs(start, places[-1]),
@@ -255,16 +256,28 @@ def _first_repeats(history: ModelNights) -> dict[int, str]:
 
 
 def _standings(history: ModelNights) -> dict[int, Standing]:
-    """Return how the model stands after each wanted night, and after those near it."""
+    """Return how the model stands after each wanted night, and after those near it.
+
+    It stands refuted also where the nights refute together as each was first audited: no later
+    audit takes that back, as none does of a night that refutes alone. Two tests, each at the
+    significance.
+    """
     rows = history.rows.select(*OF_STANDINGS, TRUST, "significance").rows(named=True)
     near = range(max(0, history.wanted[0] - REACH), history.wanted[-1] + 1)
     found: dict[int, Standing] = {}
     for allowed in {rows[place]["significance"] for place in near}:
         places = [one for one in near if rows[one]["significance"] == allowed]
-        found |= model_standings(
-            rows,
+        test = functools.partial(
+            model_standings,
             significance=allowed * _STANDING_SHARE,
             wanted=[one for one in history.wanted if one in places],
             near=places,
         )
+        found |= test(rows)
+        if history.firsts:
+            first = history.firsts
+            at_first = test(
+                [{**first.get(place, row), TRUST: row[TRUST]} for place, row in enumerate(rows)]
+            )
+            found |= {place: one for place, one in at_first.items() if one.refuted}
     return found

@@ -289,6 +289,27 @@ class Warehouse:
         ordered = latest.sort(_ORDER) if in_order else latest
         return self.collect(ordered if columns is None else ordered.select(columns))
 
+    def first_audits(self, models: pl.Series) -> pl.DataFrame:
+        """Return the first audit of each model, day and secret that has several with figures.
+
+        One for each version of the method, exploratory and withdrawn ones left out, with the
+        columns `audit_id`, `model`, `day`, `secret` and `method_version`.
+        """
+        key = ("model", "day", "secret")
+        audits = self._not_withdrawn(self.scan("audits")).filter(
+            pl.col("model").is_in(models.implode()),
+            pl.col("day").is_not_null(),
+            COUNTED_WITH_OTHERS,
+        )
+        known = self.collect(audits.select(key))
+        several = known.filter(known.is_duplicated()).unique()
+        return self.collect(
+            audits.join(several.lazy(), on=key, how="semi")
+            .sort("revision", "recorded_at", "audit_id")
+            .unique((*key, "method_version"), keep="first", maintain_order=True)
+            .select("audit_id", *key, "method_version")
+        )
+
     def audits_of_target(self, sha256: str) -> pl.DataFrame:
         """Return the audits of a model file that count or refute, of every secret.
 

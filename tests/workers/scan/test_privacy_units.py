@@ -185,7 +185,7 @@ def test_a_few_records_of_nobody_may_be_left_out(tmp_path: pathlib.Path) -> None
 
 def test_the_column_must_be_there(lake: Lake) -> None:
     row = audited(lake, PLAN.model_copy(update={"privacy_unit": "household"}))
-    assert row.detail == "label_invalid"
+    assert row.detail == "feature_invalid"
     assert "no column 'household': correct plan.privacy_unit" in row.reason
 
 

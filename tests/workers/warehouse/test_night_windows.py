@@ -20,6 +20,7 @@ from privcore.lower_bounds import (
 )
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
@@ -400,3 +401,26 @@ def test_the_order_in_which_nights_are_backfilled_changes_nothing(
     assert seen[0]["epsilon_standing"].n_unique() > 1
     for other in seen[1:]:
         assert other.select(chosen).equals(seen[0].select(chosen))
+
+
+@pytest.mark.slow
+def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
+    warehouse: Warehouse,
+) -> None:
+    """Ten such nights, each audited again with labels of noise, refuted nothing together."""
+
+    def standings() -> pl.DataFrame:
+        return epsilon_windows(warehouse, warehouse.current()).sort("day")
+
+    put_rows(warehouse, [night_of(ahead, 1.6) for ahead in range(4)])
+    before = standings()[-1]
+    assert before["refuted_together"].item() is True
+    noise = [night_of(ahead, -0.5, hour=1, labels_digest="x" * 64) for ahead in range(4)]
+    put_rows(warehouse, noise)
+    after = standings()[-1]
+    assert after["audit_id"].item() == noise[-1].audit.audit_id
+    for column in ("refuted_together", "epsilon_standing", "verdict_together"):
+        assert after[column].item() == before[column].item()
+    first = warehouse.first_audits(pl.Series(["ads"]))["audit_id"][0]
+    warehouse.withdraw(first, "The labels were damaged.")
+    assert standings()["refuted_together"].to_list() == [False] * 4
