@@ -115,17 +115,36 @@ def text(
         typer.Option(
             "--input",
             help="vaderSentiment-3.3.2.tar.gz (pip download --no-deps --no-binary :all: "
-            "vaderSentiment==3.3.2), Sentiment140's zip or CSV file, or Parquet or CSV with "
-            "columns 'text' and 'sentiment' or 'label' (0 and 1).",
+            "vaderSentiment==3.3.2), Sentiment140's zip or CSV file, or Parquet or CSV (also in a "
+            "zip) with a column of texts and one of labels.",
         ),
     ],
     scale: ScaleOption = 1.0,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the texts. 'text' by default.")
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the labels: 0 and 1; or 0, 2 and 4; or negative, neutral and positive. "
+            "'sentiment' or 'label' by default."
+        ),
+    ] = None,
+    canaries: Annotated[
+        int,
+        typer.Option(
+            min=10,
+            help="Most training texts that are attacked, and most test texts as their control: "
+            "300,000 in the paper.",
+        ),
+    ] = 300_000,
 ) -> None:
     """Attack a network that reads texts: Table 7 of the game's paper.
 
     Needs privaudit[networks].
 
-    Example: privaudit study text --input vaderSentiment-3.3.2.tar.gz --output text
+    Example: privaudit study text --input reviews.csv --text-column review --label-column helpful
+    --output text
     """
 
 

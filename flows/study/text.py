@@ -43,7 +43,7 @@ from flows.study.tables import (
     printed_at,
 )
 from privcore.attacks import generator
-from workers.datasets.rated_texts import RatedTexts, read_texts
+from workers.datasets.rated_texts import TWEETS, RatedTexts, read_texts
 from workers.training.networks import (
     FittedNetwork,
     Schedule,
@@ -62,9 +62,19 @@ _SMALLEST = 1e-12
 _TEMPERATURES = (0.05, 20.0)
 
 
-def study(path: pathlib.Path, *, scale: float) -> Study:
-    """Return the study: two networks, and all attacks on one of them."""
-    texts = read_texts(path)
+def study(
+    path: pathlib.Path,
+    *,
+    scale: float,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    canaries: int = CANARIES,
+) -> Study:
+    """Return the study: two networks, and all attacks on one of them.
+
+    Of the target's records, and of the test texts, `canaries` play, or all where there are fewer.
+    """
+    texts = read_texts(path, text=text_column, label=label_column)
     content = hashlib.sha256("\0".join(texts.texts.to_list()).encode())
     content.update(texts.sentiments.tobytes())
     parameters = {
@@ -72,7 +82,7 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
         "scale": scale,
         "seed": SEED,
         "test_share": TEST_SHARE,
-        "canaries": CANARIES,
+        "canaries": canaries,
         "hidden": HIDDEN,
         "schedule": asdict(SCHEDULE),
         "game": GAME_SETTINGS,
@@ -84,7 +94,7 @@ def study(path: pathlib.Path, *, scale: float) -> Study:
         compute,
         texts,
         shown,
-        settings_of(texts, scale),
+        settings_of(texts, scale, canaries),
         drawn=f"{texts.source[:1].upper()}{texts.source[1:]}, seed {SEED}.",
     )
 
@@ -124,7 +134,7 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     return [
         {"proxy": name, "temperature": temperature, **row, **about}
         for name, temperature, arms in games
-        for row in attacked(*arms, canaries=CANARIES, stream=name)
+        for row in attacked(*arms, canaries=cell.parameters["canaries"], stream=name)
     ]
 
 
@@ -148,14 +158,14 @@ def fitted_temperature(chances: NDArray[np.float64], labels: NDArray[np.int64]) 
     return float(minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded").x)
 
 
-def settings_of(texts: RatedTexts, scale: float) -> list[Setting]:
+def settings_of(texts: RatedTexts, scale: float, canaries: int = CANARIES) -> list[Setting]:
     """Return what the paper fixes, beside what it is here."""
-    many = float(f"{scale * len(texts.texts):.1g}")
+    many, usual = float(f"{scale * len(texts.texts):.1g}"), "as many as test texts"
     return [
-        Setting("texts", "tweets of Awasthi 2023", texts.source),
+        Setting("texts", TWEETS, texts.source),
         Setting("number of texts, to a digit", "3,000,000", f"{many:,.0f}"),
         Setting("test share", "0.1", f"{TEST_SHARE:g}"),
-        Setting("canaries", "as many as test texts", "as many as test texts"),
+        Setting("canaries", usual, usual if canaries >= CANARIES else f"at most {canaries:,}"),
         Setting("features, network", "TF-IDF, fully connected", "TF-IDF, fully connected"),
     ]
 

@@ -1,4 +1,4 @@
-"""Texts with a sentiment: rated ones that a package carries, or Sentiment140 and its like.
+"""Texts with a sentiment: rated ones that a package carries, tweets, or a table of one's own.
 
 The source distribution of `vaderSentiment` 3.3.2 (MIT licence) has the 23,703 tweets, film and
 product reviews and newspaper sentences of Hutto and Gilbert 2014, each with the mean rating of some
@@ -21,6 +21,9 @@ from workers.lake import limits
 from workers.lake.layout import read_named, unzipped
 
 RATED = "texts rated by people (vaderSentiment 3.3.2)"
+TWEETS = "tweets of Awasthi 2023"
+_TWEETS = "twitter-sentiment-dataset-3-million-labelled-rows.zip"
+"""The archive of the paper's tweets, as Kaggle names it."""
 _INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
 _LARGEST = 16 * 2**20
@@ -68,14 +71,18 @@ class RatedTexts:
         return self.texts[drawn], (self.sentiments[drawn] > 0).astype(np.int64)
 
 
-def read_texts(path: pathlib.Path) -> RatedTexts:
+def read_texts(
+    path: pathlib.Path, *, text: str | None = None, label: str | None = None
+) -> RatedTexts:
     """Return the texts of a file.
 
     Args:
-        path: the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; or a Parquet or
-            CSV file with columns `text` and `sentiment` or `label`, the latter 0 and 1, 0, 2 and 4
-            as in Sentiment140, or negative, neutral and positive; or Sentiment140's
-            `trainingandtestdata.zip` or its CSV file of training, without names of columns.
+        path: the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; Sentiment140's
+            `trainingandtestdata.zip` or its CSV file of training, without names of columns; or a
+            Parquet or CSV file, or a zip of the latter, with named columns.
+        text: the column of texts; `text` by default.
+        label: the column of 0 and 1, of 0, 2 and 4 as in Sentiment140, or of negative, neutral and
+            positive; `sentiment` or `label` by default.
 
     Raises:
         InvalidInputError: the file cannot be read, or lacks texts, or holds other sentiments.
@@ -84,16 +91,10 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         if path.name.endswith(".tar.gz"):
             return _rated(path)
         frame = pl.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
-        if "sentiment" not in frame.columns and "label" in frame.columns:
-            frame = frame.rename({"label": "sentiment"})
-        frame = frame.select(pl.col("^text|sentiment$").cast(pl.String))
+        frame = _chosen(frame, path, text or "text", label)
     except _READ_ERRORS as error:
         rule = f"it cannot be read as the archive of a package, Parquet or CSV: {error}"
         raise InvalidInputError("--input", str(path), rule) from None
-    missing = [name for name in ("text", "sentiment") if name not in frame.columns]
-    if missing:
-        rule = f"it lacks a column {missing[0]!r}: name the columns 'text' and 'sentiment'"
-        raise InvalidInputError("--input", str(path), rule)
     words = frame["sentiment"].str.to_lowercase()
     other = words.is_in(list(_SENTIMENTS)).not_().fill_null(value=True) | frame["text"].is_null()
     if words.is_in(["1"]).any():  # of two classes, where 2 and 4 have no meaning
@@ -107,7 +108,22 @@ def read_texts(path: pathlib.Path) -> RatedTexts:
         )
         raise InvalidInputError("--input", str(path), rule)
     sentiments = words.replace_strict(_SENTIMENTS, return_dtype=pl.Int64).to_numpy()
-    return _checked(RatedTexts(frame["text"], sentiments, f"texts of {path.name}"), path)
+    source = TWEETS if path.name == _TWEETS else f"texts of {path.name}"
+    return _checked(RatedTexts(frame["text"], sentiments, source), path)
+
+
+def _chosen(frame: pl.DataFrame, path: pathlib.Path, text: str, label: str | None) -> pl.DataFrame:
+    """Return the columns of texts and of labels, as `text` and `sentiment`."""
+    usual = (name for name in ("sentiment", "label") if name in frame.columns)
+    label = label or next(usual, "sentiment")
+    missing = [name for name in (text, label) if name not in frame.columns]
+    if missing:
+        rule = (
+            f"it lacks a column {missing[0]!r}: name the columns of texts and labels by "
+            f"--text-column and --label-column; it has {', '.join(frame.columns)}"
+        )
+        raise InvalidInputError("--input", str(path), rule)
+    return frame.select(text=pl.col(text).cast(pl.String), sentiment=pl.col(label).cast(pl.String))
 
 
 def _read_csv(path: pathlib.Path) -> pl.DataFrame:
@@ -115,14 +131,10 @@ def _read_csv(path: pathlib.Path) -> pl.DataFrame:
     content = read_named(str(path), at_most=limits.CSV_BYTES)
     if path.suffix == ".zip":
         content = _training_file(content)
-    head = content.partition(b"\n")[0].lower()
-    if b"text" in head and (b"sentiment" in head or b"label" in head):
+    if not content.startswith((b'"0",', b'"2",', b'"4",')):
         return pl.read_csv(content, infer_schema=False)
     text = content.decode("latin-1").encode()
-    frame = pl.read_csv(text, has_header=False, infer_schema=False)
-    if frame.width != len(_SENTIMENT140):
-        return frame
-    return frame.rename(dict(zip(frame.columns, _SENTIMENT140, strict=True)))
+    return pl.read_csv(text, has_header=False, new_columns=list(_SENTIMENT140), infer_schema=False)
 
 
 def _training_file(content: bytes) -> bytes:

@@ -8,9 +8,19 @@ import math
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 
-from flows.study import attacks, criteo, images, marginals, printed, randomized_response, secrets
+from flows.study import (
+    attacks,
+    criteo,
+    images,
+    marginals,
+    printed,
+    randomized_response,
+    secrets,
+    text,
+)
 from flows.study.printed import GAME, RELAXATIONS, WORST_CASE, Ours, Setting, printed_values
 from flows.study.randomized_response import dimension_of
 from privcore.attacks import PaperScore
@@ -21,6 +31,7 @@ from privcore.upper_bounds import success_curves
 from tests.support.published import printed as transcript
 from workers.datasets import criteo as clicks
 from workers.datasets.labelled_images import CIFAR_10, DIGITS
+from workers.datasets.rated_texts import RATED, TWEETS, RatedTexts
 
 NAMES = {
     "LP-1ST": "lp-1st",
@@ -180,6 +191,20 @@ def test_clicks_are_judged_at_the_paper_s_size_on_its_files():
     }
     for files, rows in ((False, 1_000_000), (True, 20_000)):
         assert judged(criteo.settings_of(files=files, rows=rows), cells) == set()
+
+
+@pytest.mark.paper("observational", "Table 7")
+def test_tweets_are_judged_on_the_paper_s_data_at_its_size():
+    cells = printed_values(GAME, "Table 7")
+
+    def own(source, many, scale=1.0, canaries=text.CANARIES):
+        texts = RatedTexts(pl.repeat("", many, eager=True), np.zeros(many, np.int64), source)
+        return judged(text.settings_of(texts, scale, canaries), cells)
+
+    assert own(TWEETS, 3_000_000) == own(TWEETS, 3_140_000) == set(cells)
+    assert own(RATED, 3_000_000) == own("texts of t.csv", 3_000_000) == set()
+    assert own(TWEETS, 1_600_000) == own(TWEETS, 3_000_000, 0.5) == set()
+    assert own(TWEETS, 3_000_000, canaries=10_000) == set()
 
 
 def test_ten_unit_vectors_do_not_fit_into_five_dimensions():

@@ -24,11 +24,10 @@ def test_a_temperature_makes_labels_least_surprising_and_the_softer_proxy_is_fou
     assert text.tempered(np.array([[0.0, 1.0]]), 2.0)[0, 0] < 1e-5
 
 
-@pytest.mark.slow
-def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch, privaudit):
-    """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
-    monkeypatch.setenv("COLUMNS", "200")
-    trained = []
+@pytest.fixture
+def trained(monkeypatch):
+    """Return the sizes of the classes that would be trained on; models guess."""
+    sizes, jax = [], the_jax()
 
     class Guesses:
         def probabilities(self, inputs):
@@ -36,11 +35,17 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
             return np.stack([1.0 - chance, chance], axis=1)
 
     def fit_network(_, __, known, ___, *, seed):  # noqa: ARG001
-        trained.append(known.sum(axis=0))
+        sizes.append(known.sum(axis=0))
         return Guesses()
 
-    jax = the_jax()
     monkeypatch.setattr(text, "fit_network", fit_network)
+    monkeypatch.setenv("COLUMNS", "200")
+    return sizes
+
+
+@pytest.mark.slow
+def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, trained, privaudit):
+    """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
     rows = [
         f'"{4 * (number >= 200)}","14678{number:05}","Mon Apr 06 22:19:45 PDT 2009","NO_QUERY",'
         f'"caf\xe9_{number}","@switch http://a.b/{number} - ""word{number % 7}"", it\'s; \xfcber "'
@@ -54,6 +59,29 @@ def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, monkeypatch,
     assert "not judged: texts and 1 more" in " ".join(answer.out.split())
     assert pl.read_csv(output / "text.csv")["records"].max() == 32
     assert sum(trained).sum() == 288  # 320 balanced texts without a tenth for the test
+
+
+@pytest.mark.slow
+def test_texts_of_one_s_own_go_in_with_their_columns_and_as_many_canaries_as_asked(
+    tmp_path, trained, privaudit
+):
+    rows = [{"review": f"word{i % 7} a{i % 3}", "helpful": i % 2} for i in range(320)]
+    path, output = tmp_path / "reviews.csv", tmp_path / "out"
+    pl.DataFrame(rows).write_csv(path)
+
+    def call(*more):
+        names = ("--text-column", "review", "--label-column", "helpful", *more)
+        answer = privaudit("study", "text", "--input", str(path), "--output", str(output), *names)
+        assert answer.code == 0, answer
+        return " ".join(answer.out.split())
+
+    assert "not judged: texts and 2 more" in call("--canaries", "20")
+    assert pl.read_csv(output / "text.csv")["records"].max() == 20
+    assert sum(trained).sum() == 288
+    out = call()  # other canaries are another cell
+    assert "not judged: texts and 1 more" in out
+    assert "of 1 parts" not in out
+    assert pl.read_csv(output / "text.csv")["records"].max() == 32
 
 
 @pytest.mark.slow

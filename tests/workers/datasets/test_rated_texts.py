@@ -11,7 +11,7 @@ import pytest
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from tests.support.rated_texts import FILES, made_up, packed, write_distribution
-from workers.datasets.rated_texts import RATED, read_texts
+from workers.datasets.rated_texts import RATED, TWEETS, read_texts
 
 LINES = {name: [f"1\t{rating}\t{name} text"] for name, rating in zip(
     FILES, ("3.5", "-0.6", "0.49", "-0.49"), strict=True
@@ -66,6 +66,48 @@ def test_labels_of_two_classes_are_sentiments(tmp_path):
     path = tmp_path / "texts.csv"
     pl.DataFrame({"label": [0, 1, 1], "text": ["a", "b", "c"]}).write_csv(path)
     assert read_texts(path).sentiments.tolist() == [-1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "zip", "parquet"])
+def test_a_table_of_one_s_own_is_read_by_the_names_of_its_columns(tmp_path, kind):
+    """Its other columns, even a `text` and a `label`, are not read."""
+    path = tmp_path / f"reviews.{kind}"
+    frame = pl.DataFrame(
+        {"label": [7, 7], "review": ['so-so, "ok"', "ü\ngood"], "helpful": [0, 1], "text": ["", ""]}
+    )
+    if kind == "parquet":
+        frame.write_parquet(path)
+    elif kind == "csv":
+        frame.write_csv(path)
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("data/reviews.csv", frame.write_csv())
+    texts = read_texts(path, text="review", label="helpful")
+    assert texts.texts.to_list() == ['so-so, "ok"', "ü\ngood"]
+    assert texts.sentiments.tolist() == [-1, 1]
+    for names, lacking in (({"text": "body", "label": "helpful"}, "body"),
+                           ({"text": "review"}, "row 1 has sentiment '7'"),
+                           ({"text": "review", "label": "rating"}, "rating")):  # fmt: skip
+        with pytest.raises(InvalidInputError, match=lacking):
+            read_texts(path, **names)
+
+
+def test_a_table_whose_columns_are_not_named_is_refused_with_what_it_has(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("review,helpful\ngood,1\nbad,0\n")
+    with pytest.raises(InvalidInputError, match="--label-column; it has review, helpful"):
+        read_texts(path)
+
+
+def test_the_paper_s_tweets_are_known_by_their_archive(tmp_path):
+    content = "id,tweet,target\n1,good,positive\n2,so,neutral\n3,bad,negative\n"
+    for name, source in (
+        ("twitter-sentiment-dataset-3-million-labelled-rows.zip", TWEETS),
+        ("tweets.zip", "texts of tweets.zip"),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("twitter_dataset.csv", content)
+        assert read_texts(tmp_path / name, text="tweet", label="target").source == source
 
 
 @pytest.mark.parametrize("packed", [False, True])
