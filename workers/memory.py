@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import pathlib
 import resource
 from collections.abc import Iterator
@@ -39,30 +38,6 @@ def bounded_memory(most: int) -> int:
 def memory_left() -> int | None:
     """Return the bytes that the machine and the container have left; None where none says it."""
     return min(_left(), default=None)
-
-
-@contextlib.contextmanager
-def at_most_more(most: int) -> Iterator[None]:
-    """Let this process take at most `most` bytes of address space more while the block runs.
-
-    What would take more raises MemoryError, or the error that a library makes of it.
-    """
-    soft, hard = _own_limits()
-    taken = address_space()
-    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    if taken:
-        resource.setrlimit(resource.RLIMIT_AS, (min([taken + most, *known]), hard))
-    try:
-        yield
-    finally:
-        if taken:
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-
-
-@functools.cache
-def _own_limits() -> tuple[int, int]:
-    """Return the limits that this process began with: another thread may be in such a block."""
-    return resource.getrlimit(resource.RLIMIT_AS)
 
 
 def address_space() -> int:

@@ -37,10 +37,11 @@ def test_onnx_files_beside_a_model_are_never_opened(place: str) -> None:
     assert "\x1b" not in str(refused.value)
 
 
-def test_an_ngram_model_is_first_read_in_a_contained_process(
+def test_an_ngram_model_is_read_and_asked_in_a_contained_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """600 MB of nested lists took 16 GB of the command."""
+    file = ModelFile("m.json", NgramCounts.of([np.array([97, 98])], 2).to_json())
 
     def never(_: bytes) -> NgramCounts:
         raise AssertionError("it was read here")
@@ -48,6 +49,8 @@ def test_an_ngram_model_is_first_read_in_a_contained_process(
     monkeypatch.setattr(NgramCounts, "from_json", never)
     with pytest.raises(InvalidInputError, match="it is a file of the format"):
         ModelFile("m.json", b'{"counts": [[],[]]}').check()
+    file.check()
+    assert file.log_probabilities(np.array([97, 98, 256])).shape == (3, 257)
 
 
 def weights(**values: Any) -> list[Any]:
@@ -219,7 +222,7 @@ def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
 ) -> None:
     """A file that took its reader over made an unexpected error of its audit."""
     lake = small_lake(tmp_path, days=(EVE, DAY))
-    monkeypatch.setattr(model_sandbox._Holding, "ask", lambda *_, **__: answer)
+    monkeypatch.setattr(model_sandbox.Holding, "ask", lambda *_, **__: answer)
     found = run_audit(lake, "good", DAY, plan=Plan(repetitions=4), executor=InProcess()).audit
     assert (found.status, found.detail) == ("not_evaluable", "checkpoint_invalid")
     assert "cannot be read: CatBoost's reader gave an answer that is none" in found.reason

@@ -34,6 +34,7 @@ _SAVED = {
     "XGBoost": 'save_model("model.ubj")',
     "LightGBM": 'booster_.save_model("model.txt")',
     "ONNX": 'onnx.save(model, "model.onnx")',
+    "n-gram": "`privaudit memorization fit`",
 }
 """How a model is saved so that it can be read."""
 _BEGIN = 4096
@@ -203,16 +204,17 @@ def known_words(
     return holding.known[content, about]
 
 
-class _Holding:
+class Holding:
     """Files of one model in a child that is held, begun anew where it was let go.
 
     Attributes:
-        format: of the files.
+        name: of their framework.
         known: words that a file knows, as `known_words`.
     """
 
-    def __init__(self, format: str) -> None:  # noqa: A002
-        self.format = format
+    def __init__(self, name: str, contained: Contained) -> None:
+        self.name = name
+        self._contained = contained
         self.known: dict[tuple[bytes, str], set[str]] = {}
         self._numbers: dict[bytes, int] = {}
         self._ended: dict[bytes, ContainedError] = {}
@@ -257,7 +259,7 @@ class _Holding:
         if full:
             self.known.clear()  # with the files that they are of
         self._asked = time.monotonic()
-        self._held = self._held or _contained(self.format).hold()
+        self._held = self._held or self._contained.hold()
         return self._held
 
     def _ask(self, held: Held, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
@@ -274,25 +276,25 @@ class _Holding:
             self._held = None
 
 
-_held: OrderedDict[tuple[str, str | bytes], _Holding] = OrderedDict()
+_held: OrderedDict[tuple[str, str | bytes], Holding] = OrderedDict()
 _holders = threading.Lock()
 
 
-def _asked(holding: _Holding, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
+def _asked(holding: Holding, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
     """Return what a model's child answers about a file."""
     try:
         found = holding.ask(content, about, **bounds)
     except ContainedError as error:
-        raise UnreadableModelError(why_unscored(error, NAMES[holding.format])) from None
+        raise UnreadableModelError(why_unscored(error, holding.name)) from None
     if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
         raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
     return found
 
 
-def _holding(format: str, model: str | bytes) -> _Holding:  # noqa: A002
+def _holding(format: str, model: str | bytes) -> Holding:  # noqa: A002
     """Return the holder of a model's files; that asked longest ago may be let go for it."""
     with _holders:
-        found = _held.setdefault((format, model), _Holding(format))
+        found = _held.setdefault((format, model), Holding(NAMES[format], _contained(format)))
         _held.move_to_end((format, model))
         last = _held.popitem(last=False)[1] if len(_held) > _MOST_HELD else None
     if last is not None:

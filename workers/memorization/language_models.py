@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from workers.contained import Contained, ContainedError
+from workers.contained_child import WithBytes
 from workers.lake import limits
 from workers.lake.formats import check_installed
+from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.layout import read_named
+from workers.lake.model_sandbox import Holding, why_unread
 
 FORMAT = "privaudit-ngram-1"
 END = 256
@@ -162,44 +165,9 @@ class NgramModel:
         return chances
 
 
-def check_ngram(content: bytes) -> None:
-    """Read a file in a contained process: 60 MB of nested lists take 1.6 GB.
-
-    Raises:
-        InvalidInputError: the file is another, damaged, or takes too long or too much memory.
-    """
-    try:
-        refused: str | None = _contained(content)
-    except ContainedError as error:
-        refused = f"its reader {error.why}: give a smaller one"
-    if refused is not None:
-        raise InvalidInputError("model", "another file", refused)
-
-
-def why_refused(content: bytes) -> str | None:
-    """Return why a file is refused, or None; runs in the contained process."""
-    try:
-        NgramCounts.from_json(content)
-    except InvalidInputError as error:
-        return error.rule
-    return None
-
-
-_contained = Contained(
-    f"{__name__}:{why_refused.__name__}",
-    seconds=limits.MODEL_SECONDS,
-    memory=limits.MODEL_MEMORY_BYTES,
-    fork=True,
-)
-
-
-@functools.lru_cache(maxsize=4)
-def load_ngram(content: bytes) -> NgramModel:
-    """Return the model of a file, once for each process."""
-    return NgramModel.of(NgramCounts.from_json(content))
-
-
 _MOST_BYTES = 2 << 30  # ONNX has no larger files
+_SECONDS, _SECONDS_FOR_A_TOKEN = 10.0, 0.25
+"""Time that a sequence may take: so long, and so long for each of its tokens."""
 
 
 class LanguageModel(Protocol):
@@ -210,6 +178,37 @@ class LanguageModel(Protocol):
 
         Row i is of token i, given those before it; its probabilities sum to 1.
         """
+
+
+def answering(
+    load: Callable[[bytes, int], LanguageModel], tried: int
+) -> Callable[..., WithBytes | dict[str, str] | None]:
+    """Return what a child answers about the language models that it holds, which have numbers.
+
+    `load` reads a file, given the token that stands before a sequence; `describe` also tries it on
+    so many tokens; `score` gives log-probabilities, as bytes. A refusal is an answer.
+    """
+    held: dict[int, LanguageModel] = {}
+
+    def answer(
+        content: bytes, *, verb: str, number: int, begin: int, tokens: Sequence[int] = ()
+    ) -> WithBytes | dict[str, str] | None:
+        try:
+            if verb != "score":
+                held[number] = load(content, begin)
+                tokens = [begin] * (tried if verb == "describe" else 0)
+            found = held[number].log_probabilities(np.array(tokens, dtype=np.int64))
+            return WithBytes(found.shape, found.tobytes()) if verb == "score" else None
+        except InvalidInputError as error:
+            return {"refused": error.rule}
+        except ModelRefusedError as error:
+            return {"refused": f"it {error.why}"}
+
+    return answer
+
+
+answer = answering(lambda content, _: NgramModel.of(NgramCounts.from_json(content)), tried=0)
+"""What the child of an n-gram model answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,38 +224,64 @@ class ModelFile:
         """SHA-256 of the file."""
         return hashlib.sha256(self.content).hexdigest()
 
-    def load(self) -> LanguageModel:
-        """Return the model; each process loads a file once.
-
-        Raises:
-            InvalidInputError: the file is damaged, or of no known format.
-        """
-        if self.name.endswith(".json"):
-            return load_ngram(self.content)
-        if self.name.endswith(".onnx"):
-            check_installed("onnx")
-            from workers.memorization.onnx_model import load_onnx  # noqa: PLC0415  # an extra
-
-            return load_onnx(self.content, self.begin)
-        rule = "a model's name ends with .json (n-gram) or .onnx"
-        raise InvalidInputError("model", self.name, rule)
-
     def check(self) -> None:
-        """Read the file once, in a process of its own: it may crash its reader or take all memory.
+        """Read the file, and try it.
 
         Raises:
-            InvalidInputError: the file is damaged or unsafe, or of no known format.
+            InvalidInputError: it is damaged or unsafe, of no known format, or it takes too long or
+                too much memory.
         """
-        if not self.name.endswith(".onnx"):
-            if self.name.endswith(".json"):
-                check_ngram(self.content)
-            self.load()
-            return
-        check_installed("onnx")
-        from workers.memorization.onnx_model import why_refused  # noqa: PLC0415  # an extra
+        self._ask({"verb": "describe"})
+        _holding(self).let_go()
 
-        if refused := why_refused(self.content, self.begin):
-            raise InvalidInputError("model", self.name, refused)
+    def log_probabilities(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what the model says of each token given those before it, (tokens, vocabulary).
+
+        Raises:
+            InvalidInputError: as `check`; or its answer has another shape, or it cannot score the
+                sequence.
+        """
+        seconds = int(_SECONDS + _SECONDS_FOR_A_TOKEN * len(tokens))
+        found = self._ask({"verb": "score", "tokens": tokens.tolist()}, seconds=seconds)
+        try:
+            return np.frombuffer(found.content).reshape(len(tokens), -1)
+        except (AttributeError, ValueError):
+            rule = f"it gives no answer for each of {len(tokens)} tokens"
+            raise InvalidInputError("model", self.name, rule) from None
+
+    def _ask(self, about: dict[str, Any], **bounds: int) -> Any:
+        """Return what the child that holds the file answers: its reader may crash or never end."""
+        holding = _holding(self)
+        try:
+            found = holding.ask(self.content, about | {"begin": self.begin}, **bounds)
+        except ContainedError as error:
+            read = f"it {why_unread(error, holding.name)}"
+            scored = f"it cannot score a sequence: its reader {error.why}"
+            rule = read if about["verb"] == "describe" else scored
+            raise InvalidInputError("model", self.name, rule) from None
+        if isinstance(found, dict):
+            rule = str(found.get("refused"))[: limits.REASON_CHARACTERS]
+            raise InvalidInputError("model", self.name, rule)
+        return found
+
+
+@functools.lru_cache(maxsize=4)
+def _holding(file: ModelFile) -> Holding:
+    """Return what holds a model's file, once for each process."""
+    if file.name.endswith(".json"):
+        return Holding("n-gram", _contained(__name__))
+    if file.name.endswith(".onnx"):
+        check_installed("onnx")
+        return Holding("ONNX", _contained("workers.memorization.onnx_model"))
+    rule = "a model's name ends with .json (n-gram) or .onnx"
+    raise InvalidInputError("model", file.name, rule)
+
+
+@functools.cache
+def _contained(module: str) -> Contained:
+    """Return the process whose children read a kind of file, and score with it."""
+    memory = limits.MODEL_MEMORY_BYTES
+    return Contained(f"{module}:answer", seconds=limits.MODEL_SECONDS, memory=memory, fork=True)
 
 
 def read_model(uri: str, *, begin: int = 0) -> ModelFile:

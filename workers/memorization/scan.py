@@ -20,7 +20,7 @@ from workers.exceptions import Reason, refusing_probabilities
 from workers.executors import Executor
 from workers.labels.columns import HOLDOUT, SPLIT, TRAIN
 from workers.labels.shards import BadRecords
-from workers.memorization.language_models import END, LanguageModel, ModelFile, NgramCounts
+from workers.memorization.language_models import END, ModelFile, NgramCounts
 
 LISTED = 200
 """The most training sequences that are listed."""
@@ -201,7 +201,6 @@ def check_sequences(rows: pl.DataFrame, column: str) -> None:
 
 def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTally:
     """Return what both models say of some rows."""
-    models = (shared.target.load(), shared.reference.load())
     total = MemorizationTally.zero()
     for arm, word in ((TRAIN_ARM, TRAIN), (HOLDOUT_ARM, HOLDOUT)):
         likely, losses, tokens, at_risk = [], [], 0, []
@@ -210,7 +209,7 @@ def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTall
             if sequence is None or len(sequence) > _LONGEST:
                 total += _left_out(shared, row, sequence)
                 continue
-            found = _judge(shared, models, sequence, row)
+            found = _judge(shared, sequence, row)
             likely.append(found.log10_probability)
             losses.append(found.calibrated_loss)
             tokens += len(sequence)
@@ -222,20 +221,15 @@ def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTall
     return total
 
 
-def _judge(
-    shared: MemorizationPass,
-    models: tuple[LanguageModel, LanguageModel],
-    sequence: NDArray[np.int64],
-    row: int,
-) -> AtRisk:
+def _judge(shared: MemorizationPass, sequence: NDArray[np.int64], row: int) -> AtRisk:
     """Return how probable one sequence is, and how well the target knows it."""
     with refusing_probabilities():
-        rows = models[0].log_probabilities(sequence)
+        rows = shared.target.log_probabilities(sequence)
         sampled = sampling_log_probability(rows, sequence, sampling=shared.sampling)
         plain = sampled
         if shared.sampling != PLAIN:
             plain = sampling_log_probability(rows, sequence)
-        other = sampling_log_probability(models[1].log_probabilities(sequence), sequence)
+        other = sampling_log_probability(shared.reference.log_probabilities(sequence), sequence)
     return AtRisk(
         float(calibrated_loss(plain, other)),
         row,

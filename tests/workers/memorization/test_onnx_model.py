@@ -63,7 +63,7 @@ def bigram_file(weights):
 
 def test_it_says_what_its_weights_say():
     weights = np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32)
-    model = ModelFile("bigram.onnx", bigram_file(weights), begin=4).load()
+    model = ModelFile("bigram.onnx", bigram_file(weights), begin=4)
     rows = model.log_probabilities(np.array([2, 0, 3]))
     expected = log_softmax(weights.astype(float)[[4, 2, 0]], axis=1)
     assert rows == pytest.approx(expected, abs=1e-6)
@@ -71,11 +71,11 @@ def test_it_says_what_its_weights_say():
 
 
 def test_a_model_of_another_shape_is_refused():
-    flat = ModelFile("flat.onnx", bigram_file(np.zeros(5, dtype=np.float32))).load()
+    flat = ModelFile("flat.onnx", bigram_file(np.zeros(5, dtype=np.float32)))
     with pytest.raises(InvalidInputError, match="first output"):
         flat.log_probabilities(np.array([1, 2]))
-    with pytest.raises(InvalidInputError, match="cannot be loaded"):
-        ModelFile("bad.onnx", b"nothing").load()
+    with pytest.raises(InvalidInputError, match="is not in ONNX's format"):
+        ModelFile("bad.onnx", b"nothing").check()
 
 
 def saved(folder: pathlib.Path, content: bytes, *, external: bool = False) -> str:
@@ -130,7 +130,7 @@ CHANCE = helper.make_node("RandomNormalLike", ["rows"], ["logits"])
 
 def test_a_file_is_read_as_those_of_audited_models_are(tmp_path: pathlib.Path) -> None:
     place = saved(tmp_path, language_model([LAST], []))
-    assert read_model(place, begin=4).load().log_probabilities(np.array([1, 2])).shape == (2, 5)
+    assert read_model(place, begin=4).log_probabilities(np.array([1, 2])).shape == (2, 5)
     with pytest.raises(InvalidInputError, match=r"it cannot score a sequence: .*out of .*bounds"):
         read_model(place, begin=5)
 

@@ -161,7 +161,7 @@ def test_other_columns_are_refused(rows, sentence):
 
 def test_a_model_is_read_from_a_file(tmp_path):
     (tmp_path / "m.json").write_bytes(NgramCounts.of([_tokens("a")], 2).to_json())
-    assert read_model(str(tmp_path / "m.json")).load().log_probabilities(_tokens("a")).shape[0] == 2
+    assert read_model(str(tmp_path / "m.json")).log_probabilities(_tokens("a")).shape[0] == 2
     for name, content in (("broken.json", b"{"), ("m.bin", b"1"), ("m.onnx", b"no")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match="model"):
