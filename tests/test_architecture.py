@@ -462,7 +462,7 @@ MOST_LINES = {
     "flows/publication": 202,
     "flows/report": 1_780,
     "flows/run": 1_601,
-    "flows/study": 4_996,
+    "flows/study": 4_901,
     "privcore": 235,
     "privcore/attacks": 7_332,
     "privcore/guarantees": 1_350,

@@ -7,6 +7,7 @@ a secret's last digit is guessed, where digits are not equally probable, against
 
 import itertools
 import math
+from dataclasses import asdict, astuple
 from typing import Any
 
 import numpy as np
@@ -14,45 +15,21 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from flows.study import tables
 from flows.study.printed import RENYI, WORST_CASE, Ours, PrintedTable, Setting, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    binomial_error,
-    chart,
-    paragraphs,
-    points_of,
-    printed_at,
-    table_of,
-)
-from privcore.attacks import (
-    generator,
-    guess_digit,
-    guess_digit_with_prior,
-    secret_leakage,
-    secret_log_probability,
-    tuned_training,
-)
+from flows.study.tables import Axis, CellRow, binomial_error, points_of, printed_at, table_of
+from privcore import attacks, upper_bounds
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Gaussian, Neighbors
 from privcore.mechanisms import NoisySgd, train_secrets
-from privcore.upper_bounds import (
-    curve_leakage,
-    success_bound,
-    tradeoff_success_bound,
-    uniform_prior,
-    zipf_prior,
-)
 from workers.sources.tables.table_files import read_rows
 
 SEED, DIGITS, DELTA, SIGNIFICANCE = 2202, 10, 1e-5, 0.05
 LOG_PRIOR = -DIGITS * math.log(10.0)
 UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
 SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
-_FEW_MODELS = 30.0  # fewer decide a mean that is not to be trusted
-_LEVEL = 1e-6
-_TWO_SIDED = 1.96
+_FEW_MODELS, _LEVEL, _TWO_SIDED = 30.0, 1e-6, 1.96  # a mean of fewer models is not to be trusted
 _SUCCESS = PrintedTable(
     *(WORST_CASE, "Fig 3", "{quantity}", "success", "error", "{of}"),
     control="blind",
@@ -60,19 +37,10 @@ _SUCCESS = PrintedTable(
     missing="the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: "
     "privaudit study secrets --names names.csv",
 )
-_LEAKED = [
-    PrintedTable(RENYI, "Section 3.2", error="error"),
-    PrintedTable(RENYI, "Fig 3 left"),
-]
 _RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
-MODELS = 10_000
-NOISE = (0.5, 1.0, 2.0, 2.875, 5.0, 10.0)
-STEPS = (1, 2, 5)
-CLIPPING = (0.3, 1.0, 2.0)
-ATTACKED = 2_000
-EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
-OUTCOMES = 10
-_NAME_EXPONENT = 1.5
+MODELS, ATTACKED, OUTCOMES = 10_000, 2_000, 10
+NOISE, EPSILONS = (0.5, 1.0, 2.0, 2.875, 5.0, 10.0), (0.5, 1.0, 2.0, 4.0, 10.0)
+STEPS, CLIPPING = (1, 2, 5), (0.3, 1.0, 2.0)
 
 
 def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.float64]]:
@@ -81,39 +49,32 @@ def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.flo
     The paper's prior of `names` needs GPT-2 and e-mails (`read_names`); where it is not given,
     Zipf's law with exponent 1.5 stands in, whose most probable value has about the printed success.
     """
-    ranks = np.arange(1, OUTCOMES + 1)
-    stand_in = zipf_prior(ranks, exponent=_NAME_EXPONENT, size=OUTCOMES)
-    return {
-        UNIFORM: np.full(OUTCOMES, float(uniform_prior(1))),
-        PASSWORD: zipf_prior(ranks, exponent=1.1, size=OUTCOMES),
-        **({NAME_STAND_IN: stand_in} if names is None else {NAME: names}),
-    }
+    ranks, uniform = np.arange(1, OUTCOMES + 1), float(upper_bounds.uniform_prior(1))
+    password, stand_in = (
+        upper_bounds.zipf_prior(ranks, exponent=exponent, size=OUTCOMES) for exponent in (1.1, 1.5)
+    )
+    last = {NAME_STAND_IN: stand_in} if names is None else {NAME: names}
+    return {UNIFORM: np.full(OUTCOMES, uniform), PASSWORD: password, **last}
 
 
 def read_names(uri: str) -> NDArray[np.float64]:
-    """Return the ten most probable of a table's names, scaled so that they sum to one.
-
-    Args:
-        uri: CSV or Parquet with a column `probability`, or anything in proportion to it.
+    """Return the ten largest of a table's column `probability`, scaled so that they sum to one.
 
     Raises:
         InvalidInputError: it has no ten positive numbers there.
         NotEvaluableError: the table cannot be read.
     """
-    frame = read_rows(uri)
+    frame, rule = read_rows(uri), "each probability is a number of at least 0"
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
-        raise InvalidInputError(
-            "--names", uri, "the file must have a column of numbers named 'probability'"
-        )
+        rule = "the file must have a column of numbers named 'probability'"
+        raise InvalidInputError("--names", uri, rule)
     given = frame["probability"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    likely: NDArray[np.float64] = np.sort(given)
-    if not np.all(np.isfinite(likely)) or np.any(likely < 0.0):
-        raise InvalidInputError("--names", uri, "each probability is a number of at least 0")
-    likely = likely[::-1][:OUTCOMES]
+    if not np.all(np.isfinite(given) & (given >= 0.0)):
+        raise InvalidInputError("--names", uri, rule)
+    likely: NDArray[np.float64] = np.sort(given)[::-1][:OUTCOMES]
     if len(likely) < OUTCOMES or likely[-1] == 0.0:
         raise InvalidInputError("--names", uri, "it has at least ten names of probability above 0")
-    scaled: NDArray[np.float64] = likely / likely.sum()
-    return scaled
+    return np.asarray(likely / likely.sum())
 
 
 def study(*, scale: float, names: str | None = None) -> Study:
@@ -122,37 +83,18 @@ def study(*, scale: float, names: str | None = None) -> Study:
     Raises:
         InvalidInputError: no such table.
     """
-    models, attacked = max(200, round(MODELS * scale)), max(200, round(ATTACKED * scale))
-    cells = [
-        Cell(
-            f"leakage-{noise:g}-{steps}-{norm:g}",
-            {"part": "leakage", "noise": noise, "steps": steps, "norm": norm, "models": models},
-        )
-        for noise, steps, norm in itertools.product(NOISE, STEPS, CLIPPING)
-    ]
-    cells += [
-        Cell(
-            f"guesses-{name.split()[0]}-{epsilon:g}-{neighbors}",
-            {
-                "part": "guesses",
-                "prior": name,
-                "epsilon": epsilon,
-                "neighbors": str(neighbors),
-                "models": attacked,
-                "probabilities": probabilities.tolist(),
-            },
-        )
-        for name, probabilities in priors(None if names is None else read_names(names)).items()
-        for epsilon in EPSILONS
-        for neighbors in (Neighbors.REPLACE, Neighbors.ADD_REMOVE)
-    ]
+    models, attacked = (max(200, round(scale * many)) for many in (MODELS, ATTACKED))
+    cells = []
+    for noise, steps, norm in itertools.product(NOISE, STEPS, CLIPPING):
+        given = {"part": "leakage", "noise": noise, "steps": steps, "norm": norm, "models": models}
+        cells.append(Cell(f"leakage-{noise:g}-{steps}-{norm:g}", given))
+    known = priors(None if names is None else read_names(names))
+    for name, epsilon, neighbors in itertools.product(known, EPSILONS, _RELATION):
+        given = {"part": "guesses", "prior": name, "epsilon": epsilon, "neighbors": str(neighbors)}
+        given |= {"models": attacked, "probabilities": known[name].tolist()}
+        cells.append(Cell(f"guesses-{name.split()[0]}-{epsilon:g}-{neighbors}", given))
     return Study(
-        "Secrets",
-        "Secrets in language models that DP-SGD trained",
-        cells,
-        compute,
-        SEED,
-        shown,
+        *("Secrets", "Secrets in language models that DP-SGD trained", cells, compute, SEED, shown),
         settings_of(models, attacked),
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
@@ -161,13 +103,9 @@ def study(*, scale: float, names: str | None = None) -> Study:
 def compute(seed: int, cell: Cell) -> list[CellRow]:
     """Return the rows of one part."""
     given = dict(cell.parameters)
-    part = given.pop("part")
-    random = generator(seed, cell.name)
-    if part == "leakage":
-        rows = _leakage(random, **given)
-    else:
-        probabilities = np.array(given.pop("probabilities"))
-        rows = _guesses(random, probabilities, **given)
+    part, random = given.pop("part"), attacks.generator(seed, cell.name)
+    rows = _leakage(random, **given) if part == "leakage" else _guesses(random, **given)
+    given.pop("probabilities", None)
     return [{"part": part, **given, **row} for row in rows]
 
 
@@ -178,58 +116,51 @@ def _leakage(
     canary = np.broadcast_to(random.integers(0, 10, DIGITS), (models, DIGITS))
     training = NoisySgd(noise, 0.5 / noise, norm, steps)
     parameters = train_secrets(canary, training=training, generator=random)
-    logs = secret_log_probability(parameters, canary)
-    found = secret_leakage(logs, log_prior=LOG_PRIOR, generator=random, significance=SIGNIFICANCE)
-    run = training.accounted_as()
-    bits = curve_leakage(
-        -LOG_PRIOR / math.log(2.0), divergence=lambda order: float(run.renyi(order))
+    logs = attacks.secret_log_probability(parameters, canary)
+    found = attacks.secret_leakage(
+        logs, log_prior=LOG_PRIOR, generator=random, significance=SIGNIFICANCE
     )
-    return [
-        {
-            "leaked": found.leaked,
-            "lower": found.lower,
-            "upper": found.upper,
-            "bound": float(bits) * math.log(2.0),
-            "mean_log": found.mean_log,
-            "deviation": found.deviation,
-            "effective_models": found.effective_models,
-        }
-    ]
+    run = training.accounted_as()
+    secret = -LOG_PRIOR / math.log(2.0)
+    bits = upper_bounds.curve_leakage(secret, divergence=lambda order: float(run.renyi(order)))
+    told = asdict(found)
+    first = {name: told.pop(name) for name in ("leaked", "lower", "upper")}
+    return [{**first, "bound": float(bits) * math.log(2.0), **told}]
 
 
 def _guesses(
     random: np.random.Generator,
-    probabilities: NDArray[np.float64],
     *,
+    probabilities: list[float],
     prior: str,
     epsilon: float,
     neighbors: str,
     models: int,
 ) -> list[CellRow]:
     """Train models each on a digit drawn from the prior, and guess it in three ways."""
-    adjacency = Neighbors(neighbors)
-    training = tuned_training(epsilon, delta=DELTA, neighbors=adjacency, generator=random)
-    digits = random.choice(10, (models, 1), p=probabilities)
-    log_prior = np.log(probabilities)
-    blank = train_secrets(digits, training=training, generator=random)[:, 0]
-    begun = train_secrets(digits, training=training, generator=random, start=log_prior)[:, 0]
+    chances, relation = np.array(probabilities), Neighbors(neighbors)
+    training = attacks.tuned_training(epsilon, delta=DELTA, neighbors=relation, generator=random)
+    digits = random.choice(10, (models, 1), p=chances)
+    blank, begun = (
+        train_secrets(digits, training=training, generator=random, **start)[:, 0]
+        for start in ({}, {"start": np.log(chances)})
+    )
     guesses = {
-        SHARE_OF_MODEL: guess_digit(blank),
-        SHARE_FROM_PRIOR: guess_digit(begun),
-        SHARE_OF_POSTERIOR: guess_digit_with_prior(blank, prior=probabilities, training=training),
+        SHARE_OF_MODEL: attacks.guess_digit(blank),
+        SHARE_FROM_PRIOR: attacks.guess_digit(begun),
+        SHARE_OF_POSTERIOR: attacks.guess_digit_with_prior(blank, prior=chances, training=training),
     }
     replacing = training.accounted_as(Neighbors.REPLACE)
-    replaced = replacing.epsilon(DELTA)
-    secret = Gaussian(1.0 / replacing.noise_multiplier)
-    tradeoff = float(tradeoff_success_bound(10, guarantee=secret))
-    blind = float(probabilities.max())
-    rows = []
+    replaced, secret = replacing.epsilon(DELTA), Gaussian(1.0 / replacing.noise_multiplier)
+    tradeoff = float(upper_bounds.tradeoff_success_bound(10, guarantee=secret))
+    trained = dict(zip(("noise", "learning_rate", "norm", "steps"), astuple(training), strict=True))
+    blind, rows = float(chances.max()), []
     for attack, guess in guesses.items():
         right = int(np.sum(guess == digits[:, 0]))
-        attempts = success_bound(probabilities[guess], epsilon=replaced, delta=DELTA)
+        attempts = upper_bounds.success_bound(chances[guess], epsilon=replaced, delta=DELTA)
         bounds = {
             "bound_attempts": float(attempts.mean()),
-            "bound": float(success_bound(blind, epsilon=replaced, delta=DELTA)),
+            "bound": float(upper_bounds.success_bound(blind, epsilon=replaced, delta=DELTA)),
             "bound_tradeoff": tradeoff if prior == UNIFORM else None,
         }
         least = min(bound for bound in bounds.values() if bound is not None)
@@ -243,10 +174,7 @@ def _guesses(
                 **bounds,
                 "exceeds_p_value": binomtest(right, models, least, alternative="greater").pvalue,
                 "epsilon_replace": replaced,
-                "noise": training.noise_multiplier,
-                "learning_rate": training.learning_rate,
-                "norm": training.clipping_norm,
-                "steps": training.steps,
+                **trained,
             }
         )
     return rows
@@ -300,44 +228,30 @@ def beside(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Ours]:
     at = leakage.filter(noise=2.875, norm=1.0)
     one, two = (at.filter(steps=steps).row(0, named=True) for steps in (1, 2))
     below = [row for row in leakage.filter(norm=1.0).to_dicts() if _sure(row)]
-    log_p1 = [
-        {
-            "quantity": "log p1 at sigma 2.875: mean",
-            "value": one["leaked"] + LOG_PRIOR,
-            "error": (one["upper"] - one["lower"]) / (2.0 * _TWO_SIDED),
-            "remark": "after one step, as log of p1's mean; the mean of log p1 is "
-            f"{one['mean_log']:.1f}",
-        },
-        {
-            "quantity": "log p1 at sigma 2.875: standard deviation",
-            "value": one["deviation"],
-            "error": one["deviation"] / math.sqrt(2.0 * one["models"]),
-            "remark": f"after one step; the number is not printed, two give {two['deviation']:.1f}",
-        },
-    ]
-    most = {
-        "quantity": "leakage over the Renyi bound, at most",
-        "value": max(row["leaked"] / row["bound"] for row in below),
-    }
-    uniform = float(guesses.filter(prior=UNIFORM)["blind"][0])
-    baseline: CellRow = {"quantity": "baseline, uniform canary", "success": uniform, "of": ""}
+    mean, spread = one["leaked"] + LOG_PRIOR, one["deviation"]
+    errors = (one["upper"] - one["lower"]) / (2 * _TWO_SIDED), spread / math.sqrt(2 * one["models"])
+    remarks = (
+        f"after one step, as log of p1's mean; the mean of log p1 is {one['mean_log']:.1f}",
+        f"after one step; the number is not printed, two give {two['deviation']:.1f}",
+    )
+    quantities = (f"log p1 at sigma 2.875: {name}" for name in ("mean", "standard deviation"))
+    columns = ("quantity", "value", "error", "remark")
+    found = zip(quantities, (mean, spread), errors, remarks, strict=True)
+    log_p1 = [dict(zip(columns, row, strict=True)) for row in found]
+    most = {"value": max(row["leaked"] / row["bound"] for row in below)}
+    most["quantity"] = "leakage over the Renyi bound, at most"
+    blind = float(guesses.filter(prior=UNIFORM)["blind"][0])
+    baseline = {"quantity": "baseline, uniform canary", "success": blind, "of": ""}
     guessed: list[CellRow] = [{**baseline, "form": ".2f", "exact": True}]
     starts_blank = "a model that starts without the prior does not know what is common"
-    asked = guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, epsilon=1.0)
-    guessed += [
-        {
-            **row,
-            "quantity": f"attack success, {row['prior']}",
-            "of": f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}",
-            "remark": starts_blank if row["attack"] == SHARE_OF_MODEL else "",
-        }
-        for row in asked.to_dicts()
-    ]
-    return [
-        *_LEAKED[0].beside(log_p1),
-        *_LEAKED[1].beside([most]),
-        *_SUCCESS.beside(guessed),
-    ]
+    for row in guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, epsilon=1.0).to_dicts():
+        of = f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}"
+        remark = starts_blank if row["attack"] == SHARE_OF_MODEL else ""
+        named = {"quantity": f"attack success, {row['prior']}", "of": of, "remark": remark}
+        guessed.append({**row, **named})
+    one_step = PrintedTable(RENYI, "Section 3.2", error="error")
+    tight = PrintedTable(RENYI, "Fig 3 left")
+    return [*one_step.beside(log_p1), *tight.beside([most]), *_SUCCESS.beside(guessed)]
 
 
 def settings_of(models: int, attacked: int) -> list[Setting]:
@@ -356,27 +270,22 @@ def settings_of(models: int, attacked: int) -> list[Setting]:
 def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[str]:
     """Return what the study says in words, with its terms."""
     few = sum(not _sure(row) for row in leakage.to_dicts())
-    above = leakage.filter(pl.col("lower") > pl.col("bound")).height
-    exceeding = guesses.filter(pl.col("exceeds_p_value") <= _LEVEL).height
     norms = ", ".join(f"{norm:g}" for norm in leakage["norm"].unique().sort())
-    below = (
-        f"Leakage is below the Renyi bound in all {leakage.height} settings"
-        if not above
-        else f"LEAKAGE IS ABOVE THE RENYI BOUND in {above} of {leakage.height} settings"
-    )
-    guessed = (
-        "No attack exceeds its bound"
-        if not exceeding
-        else f"{exceeding} of {guesses.height} attacks EXCEED THEIR BOUND"
-    )
+    below = f"Leakage is below the Renyi bound in all {leakage.height} settings"
+    if above := leakage.filter(pl.col("lower") > pl.col("bound")).height:
+        below = f"LEAKAGE IS ABOVE THE RENYI BOUND in {above} of {leakage.height} settings"
+    guessed = "No attack exceeds its bound"
+    if exceeding := guesses.filter(pl.col("exceeds_p_value") <= _LEVEL).height:
+        guessed = f"{exceeding} of {guesses.height} attacks EXCEED THEIR BOUND"
     adding = guesses.filter(neighbors=str(Neighbors.ADD_REMOVE), epsilon=1.0)
-    last = guesses.filter(epsilon=guesses["epsilon"].max(), attack=SHARE_OF_POSTERIOR)
+    most = {"epsilon": guesses["epsilon"].max(), "neighbors": str(Neighbors.REPLACE)}
+    last = guesses.filter(attack=SHARE_OF_POSTERIOR, **most)
     gains = "; ".join(
         f"{row['prior']} {row['success']:.2f} against {row['blind']:.2f} blind at epsilon "
         f"{row['epsilon']:g}"
-        for row in last.filter(neighbors=str(Neighbors.REPLACE)).to_dicts()
+        for row in last.to_dicts()
     )
-    return paragraphs(f"""
+    return tables.paragraphs(f"""
     {leakage["models"][0]:,} models for each noise, number of steps and clipping norm ({norms}),
     learning rate 0.5/noise; {guesses["models"][0]:,} models for each prior and epsilon, delta
     {DELTA:g}; intervals by bootstrap at {1 - SIGNIFICANCE:.0%}; shares ± their standard errors.
@@ -396,15 +305,15 @@ def sentences(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[str]:
 
 
 def _leakage_chart(found: pl.DataFrame) -> Any:
-    rows = [{**row, "panel": _steps(row["steps"])} for row in found.to_dicts()]
+    rows = [{**row, "s": "s"[: row["steps"] - 1]} for row in found.to_dicts()]
     usual = [row for row in rows if row["norm"] == 1.0]
     leaked, interval = "leaked, norm {norm:g}", {"leaked": ("lower", "upper")}
     mean = printed_values(RENYI, "Section 3.2")["log p1 at sigma 2.875: mean"].middle
-    return chart(
+    return tables.chart(
         [
-            *points_of(usual, "noise", {"bound": "Renyi bound"}, panel="{panel}"),
-            *points_of(rows, "noise", {"leaked": leaked}, error=interval, panel="{panel}"),
-            printed_at(2.875, mean - LOG_PRIOR, leaked.format(norm=1.0), _steps(1)),
+            *points_of(usual, "noise", {"bound": "Renyi bound"}, panel="{steps} step{s}"),
+            *points_of(rows, "noise", {"leaked": leaked}, error=interval, panel="{steps} step{s}"),
+            printed_at(2.875, mean - LOG_PRIOR, leaked.format(norm=1.0), "1 step"),
         ],
         "Figure 3 (Renyi DP), left: what sampling gives away of ten digits",
         x=Axis("noise", powers=(0, 1)),
@@ -420,7 +329,7 @@ def _guesses_chart(found: pl.DataFrame) -> Any:
     limits = {"bound": "bound, any attack", "bound_tradeoff": "bound, f-DP", "blind": "blind guess"}
     guessed, error = {"success": "{attack}"}, {"success": "error"}
     said = printed_values(WORST_CASE, "Fig 3")
-    return chart(
+    return tables.chart(
         [
             *points_of(once, "epsilon", limits, panel="{prior}"),
             *points_of(rows, "epsilon", guessed, error=error, panel="{prior}"),
@@ -439,7 +348,3 @@ def _guesses_chart(found: pl.DataFrame) -> Any:
 
 def _sure(row: dict[str, Any]) -> bool:
     return bool(row["effective_models"] >= _FEW_MODELS)
-
-
-def _steps(steps: int) -> str:
-    return "1 step" if steps == 1 else f"{steps} steps"
