@@ -15,29 +15,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.report.study_page import StudyTable
+from flows.study import tables
 from flows.study.printed import GAME, Ours, PrintedTable, printed_points
 from flows.study.runner import Shown
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    Point,
-    chart,
-    paragraphs,
-    points_of,
-    side_by_side,
-    table_of,
-    values_of,
-)
-from privcore.attacks import (
-    CalibratedLossScore,
-    PaperScore,
-    RmiaScore,
-    Tally,
-    generator,
-    label_inference,
-    membership_inference,
-    stream_key,
-)
+from flows.study.tables import CellRow, Point
+from privcore import attacks
+from privcore.attacks import Tally, generator, stream_key
 from privcore.guarantees import ApproxDP, Gaussian
 from privcore.lower_bounds import Claim, Grid, best_epsilon, choice_epsilon_lower
 from privcore.lower_bounds.claims import guess_counts
@@ -150,18 +133,18 @@ def _played(
     for name, score in _membership_scores(population):
         key, others = stream_key(SEED, "members", name), score(outsiders)
         own, control = (
-            membership_inference(score(part), others, repetitions=REPETITIONS, key=key)
+            attacks.membership_inference(score(part), others, repetitions=REPETITIONS, key=key)
             for part in (few, stand_ins)
         )
         yield name, (own, control)
 
 
 def _labels(answers: Answers) -> Tally:
-    return label_inference(
+    return attacks.label_inference(
         answers.target,
         answers.proxy,
         answers.labels,
-        score=PaperScore(power=POWER),
+        score=attacks.PaperScore(power=POWER),
         repetitions=REPETITIONS,
         key=stream_key(SEED, "labels", answers.records),
     )
@@ -178,10 +161,10 @@ def _membership_scores(population: Answers) -> Iterator[tuple[str, Scored]]:
     target, reference = population.own()
 
     def loss(part: Answers) -> NDArray[np.float64]:
-        return CalibratedLossScore()(*(-np.log(chances) for chances in part.own()))
+        return attacks.CalibratedLossScore()(*(-np.log(chances) for chances in part.own()))
 
     def outdone(gamma: float) -> Scored:
-        score = RmiaScore(dominance=gamma, slope=RMIA_SLOPE)
+        score = attacks.RmiaScore(dominance=gamma, slope=RMIA_SLOPE)
         return lambda part: score(
             *part.own(), population_target=target, population_reference=reference
         )
@@ -236,16 +219,15 @@ def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS)
 
 MODEL = "{mechanism} at {epsilon}"
 """What the paper's tables call a model."""
-_DIFFERENCES = (
+_SIMILAR, _ABOVE = (
     PrintedTable(
-        *(GAME, "Fig 1", "label inference less calibrated loss"),
-        error="error", repetitions=REPETITIONS, of="{model}", control="control",
-    ),
-    PrintedTable(
-        *(GAME, "Fig 5", "RMIA less the larger of both others"),
-        error="error", repetitions=REPETITIONS, of="{model}, {gamma}", control="control",
-    ),
-)  # fmt: skip
+        *(GAME, place, quantity, "value", "error", of), repetitions=REPETITIONS, control="control"
+    )
+    for place, quantity, of in (
+        ("Fig 1", "label inference less calibrated loss", "{model}"),
+        ("Fig 5", "RMIA less the larger of both others", "{model}, {gamma}"),
+    )
+)
 
 
 def figures_of(place: str, column: str = "epsilon_paper") -> PrintedTable:
@@ -254,24 +236,21 @@ def figures_of(place: str, column: str = "epsilon_paper") -> PrintedTable:
     return PrintedTable(*about, repetitions=REPETITIONS, control=f"control_{column}")
 
 
-def beside_print(rows: Sequence[CellRow], *tables: PrintedTable) -> list[Ours]:
+def beside_print(rows: Sequence[CellRow], *printed: PrintedTable) -> list[Ours]:
     """Return printed tables of models beside ours, and what the paper says of its attacks."""
-    found = [ours for table in tables for ours in table.beside(_labels_of(rows))]
+    found = [ours for table in printed for ours in table.beside(_labels_of(rows))]
     by_model: dict[str, dict[str, CellRow]] = {}
     for row in rows:
         by_model.setdefault(MODEL.format(**row), {})[row["attack"]] = row
-    figures, without_noise = [], []
+    similar, above = [], []
     for model, own in by_model.items():
-        figures.append({"model": model, **_difference(own[PAIRS], own[LOSS])})
+        similar.append({"model": model, **_difference(own[PAIRS], own[LOSS])})
         if model.endswith(" at inf"):
             larger = max(own[PAIRS], own[LOSS], key=lambda row: float(row["epsilon_paper"]))
-            without_noise += [
-                {"model": model, "gamma": name.split(", ")[1], **_difference(own[name], larger)}
-                for name in RMIAS
-            ]
-    for table, differences in zip(_DIFFERENCES, (figures, without_noise), strict=True):
-        found += table.beside(differences)
-    return found
+            for name in RMIAS:
+                about = {"model": model, "gamma": name.split(", ")[1]}
+                above.append({**about, **_difference(own[name], larger)})
+    return [*found, *_SIMILAR.beside(similar), *_ABOVE.beside(above)]
 
 
 def _labels_of(rows: Iterable[CellRow]) -> list[CellRow]:
@@ -289,19 +268,19 @@ def _difference(one: CellRow, other: CellRow) -> CellRow:
 def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
     """Return every attack on every model: figure, its control's, and the corrected bounds."""
     named = [{**row, "model": model.format(**row)} for row in rows]
-    sizes = side_by_side(named, ["model"], "{attack}", "{records:,}")
+    sizes = tables.side_by_side(named, ["model"], "{attack}", "{records:,}")
     cell = (
         "{epsilon_paper:.2f} ± {epsilon_paper_deviation:.2f} ({control_epsilon_paper:.2f}) / "
         "{epsilon_lower:.2f} ({control_epsilon_lower:.2f})"
     )
-    read = side_by_side(named, ["model"], "{attack}", cell)
-    return table_of(
+    read = tables.side_by_side(named, ["model"], "{attack}", cell)
+    return tables.table_of(
         "Attacks: figure ± deviation (control) / corrected bound (control)",
         [
             {**row, "records": size[LABELS], "pairs": size[PAIRS]}
             for row, size in zip(read, sizes, strict=True)
         ],
-        values_of(("model", "records", "pairs", *ATTACKS)),
+        tables.values_of(("model", "records", "pairs", *ATTACKS)),
         text=("model",),
     )
 
@@ -309,7 +288,7 @@ def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
 def game_shown(
     rows: Sequence[CellRow],
     said: Sequence[str],
-    tables: Mapping[str, PrintedTable],
+    printed: Mapping[str, PrintedTable],
     *,
     source: str,
     data: Mapping[str, pl.DataFrame],
@@ -320,49 +299,45 @@ def game_shown(
     Args:
         rows: of all models and attacks.
         said: in words, besides what the figures are.
-        tables: a panel's title -> the printed table that it draws, label inference's values.
+        printed: a panel's title -> the printed table that it draws, label inference's values.
         source: what was attacked, in the drawings' titles.
         data: files of rows.
         colors: of the mechanisms.
     """
     points: list[Point] = []
-    for panel, table in tables.items():
-        error = {table.value: table.error}
-        series = {table.value: "{mechanism}"}
-        points += points_of(_labels_of(rows), "epsilon", series, error=error, panel=panel)
-    for panel, table in tables.items():
+    for panel, table in printed.items():
+        series, error = {table.value: "{mechanism}"}, {table.value: table.error}
+        points += tables.points_of(_labels_of(rows), "epsilon", series, error=error, panel=panel)
+    for panel, table in printed.items():
         points += printed_points(GAME, table.place, panel, unit=1.0 / table.unit)
-    order = sorted({point["x"] for point in points}, key=float)
-    along = Axis("declared epsilon", order=order)
+    along = tables.Axis("declared epsilon", order=sorted({each["x"] for each in points}, key=float))
     compared = [row for row in rows if row["attack"] != LABELS]
     value, error = {"epsilon_paper": "{attack}"}, {"epsilon_paper": "epsilon_paper_deviation"}
-    places = [table.place.removeprefix("Table ") for table in tables.values()]
-    tabled = chart(
-        points,
-        f"Tables {', '.join(places)}, on {source}",
-        x=along,
-        y=Axis(None, own_scales=True),
-        colors=colors,
-        size=(240, 220),
-    )
-    read = chart(
-        points_of(compared, "epsilon", value, error=error, panel="{mechanism}"),
-        f"Figures 1 and 5, on {source}",
-        x=along,
-        y=Axis("figure ± deviation"),
-        colors="orange blue green pink",
-        size=(220, 180),
-    )
-    return Shown(
-        [*said, *PROTOCOL],
-        [attacks_table(rows)],
-        ours=beside_print(rows, *tables.values()),
-        data=data,
-        figures={f"tables_{'_and_'.join(places)}": tabled, "figures_1_and_5": read},
-    )
+    read = tables.points_of(compared, "epsilon", value, error=error, panel="{mechanism}")
+    places = [table.place.removeprefix("Table ") for table in printed.values()]
+    figures = {
+        f"tables_{'_and_'.join(places)}": tables.chart(
+            points,
+            f"Tables {', '.join(places)}, on {source}",
+            x=along,
+            y=tables.Axis(None, own_scales=True),
+            colors=colors,
+            size=(240, 220),
+        ),
+        "figures_1_and_5": tables.chart(
+            read,
+            f"Figures 1 and 5, on {source}",
+            x=along,
+            y=tables.Axis("figure ± deviation"),
+            colors="orange blue green pink",
+            size=(220, 180),
+        ),
+    }
+    ours = beside_print(rows, *printed.values())
+    return Shown([*said, *PROTOCOL], [attacks_table(rows)], ours=ours, data=data, figures=figures)
 
 
-PROTOCOL = paragraphs(f"""
+PROTOCOL = tables.paragraphs(f"""
     Figures are the paper's (section 6.2): score exponent {POWER:g}, Gaussian family, delta
     {DELTA:g}, 95%, the mean of the best of 1..100% guesses over {REPETITIONS} repetitions ±
     standard deviation, not corrected for the choice among 100. Bounds are corrected, and take the

@@ -7,7 +7,7 @@ published with noise for (epsilon, 1e-5)-DP of the secret columns; and the colum
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,28 +17,12 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from flows.report.study_page import StudyTable
-from flows.study.printed import WORST_CASE, Ours, Setting, printed_values
+from flows.study import printed, tables
+from flows.study.printed import WORST_CASE, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    Show,
-    chart,
-    paragraphs,
-    points_of,
-    printed_at,
-    table_of,
-)
-from privcore.attacks import (
-    BayesianNetwork,
-    MarginalFit,
-    fit_network,
-    generator,
-    marginal_fit,
-    reconstruct_columns,
-)
+from flows.study.tables import CellRow
+from privcore import attacks, mechanisms
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms import marginals_deviation, marginals_touching, noisy_marginals
 from privcore.upper_bounds import reconstruction_prior, success_count
 from workers.sources.tables.table_files import read_rows
 
@@ -53,10 +37,14 @@ FIRE = (
 )  # fmt: skip
 """The 10 attributes of San Francisco's fire calls, as the code that the paper cites names them."""
 SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
-EPSILON_OF_COLUMNS = 1.0
+RUNS, RUNS_OF_MANY, EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 100, 100, 1.0, 3.0
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
+COLUMN_COUNTS, KNOWN = (1, 2, 3, 5, 8, 13), 3  # the fewest columns that the attacker knows
+ALONE = {"AGEP": ("SCHL", "AGEP"), "Call Type": ("ALS Unit", "Zipcode of Incident")}
+"""A table's first attribute -> the column of Figure 5, and that of Figure 7."""
 CONFIDENCES = (0.05, 0.5, 0.95)
-ATTACKS = ("blind", "error", "posterior")
-_LEVEL = 1e-6
+STOPS, REHEARSALS = (1, 2, 5, 15), 20
+_STEPS, _STEPS_OF_MANY, _RUNS_AT_ONCE = 60, 20, 25
 SETTINGS = [
     Setting("attributes of the survey", "16", f"{len(ACS)}"),
     Setting("records of a table", "100", f"{RECORDS}"),
@@ -64,12 +52,7 @@ SETTINGS = [
     Setting("delta", "1e-05", f"{DELTA:g}"),
     Setting("prior", "a Bayesian network", "a Bayesian network"),
 ]
-_FIGURES = {
-    "column": ("Figure 4: one column at epsilon 1", "names"),
-    "epsilon": ("Figure 5: one column against epsilon", "epsilon"),
-    "columns": ("Figure 6: several columns at epsilon 3", "columns"),
-    "distance": ("Figure 7: one column at epsilon 1, right within a distance", "within"),
-}
+ATTACKS = ("blind", "error", "posterior")
 _NAMES = {
     "blind": "prior alone",
     "error": "RAP, stopped early (the paper's)",
@@ -77,27 +60,26 @@ _NAMES = {
     "limit_95": "any attack, 95%",
     "limit_5": "any attack, 5%",
 }
+_FIGURES = {
+    "column": ("Figure 4: one column at epsilon 1", "names"),
+    "epsilon": ("Figure 5: one column against epsilon", "epsilon"),
+    "columns": ("Figure 6: several columns at epsilon 3", "columns"),
+    "distance": ("Figure 7: one column at epsilon 1, right within a distance", "within"),
+}
 _OTHER_PRIOR = "a bound follows from the prior, and ours is that of Massachusetts"
+_NEEDS = "drawn, without a number in the text: privaudit study marginals --table calls.csv"
+_PRINTED = [
+    PrintedTable(*(WORST_CASE, place), error="error", control="control", form=".1f", missing=_NEEDS)
+    for place in ("Fig 4", "Fig 7", "Fig 4 to 7")
+]
 # Place, figure and place among its settings, what is counted, and the paper's words for it.
-_SEX, _AGE = ("column", "SEX"), ("distance", 1)
-_PRINTED = (
-    ("Fig 4", _SEX, "error", "attack on SEX"),
-    ("Fig 4", _SEX, "blind", "prior of SEX"),
-    ("Fig 4", _SEX, "limit_95", "95% bound on SEX"),
-    ("Fig 7", _AGE, "error", "attack on AGEP within 1"),
-    ("Fig 7", _AGE, "limit_5", "5% bound on AGEP within 1"),
+_QUANTITIES = (
+    ("Fig 4", "column", "SEX", "error", "attack on SEX"),
+    ("Fig 4", "column", "SEX", "blind", "prior of SEX"),
+    ("Fig 4", "column", "SEX", "limit_95", "95% bound on SEX"),
+    ("Fig 7", "distance", 1, "error", "attack on AGEP within 1"),
+    ("Fig 7", "distance", 1, "limit_5", "5% bound on AGEP within 1"),
 )
-RUNS, RUNS_OF_MANY = 100, 10
-EPSILON_OF_MANY = 3.0
-EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
-COLUMN_COUNTS = (1, 2, 3, 5, 8, 13)
-ALONE = {"AGEP": ("SCHL", "AGEP"), "Call Type": ("ALS Unit", "Zipcode of Incident")}
-"""A table's first attribute -> the column of Figure 5, and that of Figure 7."""
-KNOWN = 3
-"""The fewest columns that the attacker knows."""
-STOPS, REHEARSALS = (1, 2, 5, 15), 20
-_STEPS, _STEPS_OF_MANY = 60, 20
-_RUNS_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +87,7 @@ class Survey:
     """A table's network, its attributes in order, and a digest of the table as it was read."""
 
     names: tuple[str, ...]
-    network: BayesianNetwork
+    network: attacks.BayesianNetwork
     digest: str
 
 
@@ -133,7 +115,9 @@ def read_survey(uri: str) -> Survey:
         tens = series.name == "AGEP"
         codes.append(kept.to_numpy() // 10 if tens else np.unique(kept, return_inverse=True)[1])
     cells = np.column_stack(codes).astype(np.int64)
-    network = fit_network(cells, [int(column.max()) + 1 for column in cells.T], degree=DEGREE)
+    network = attacks.fit_network(
+        cells, [int(column.max()) + 1 for column in cells.T], degree=DEGREE
+    )
     return Survey(tuple(frame.columns), network, str(frame.hash_rows(seed=0).sum()))
 
 
@@ -152,10 +136,20 @@ def study(table: str, *, scale: float) -> Study:
     asked += [("epsilon", [by_epsilon], epsilon, runs) for epsilon in EPSILONS]
     asked += [("column", [name], EPSILON_OF_COLUMNS, runs) for name in survey.names]
     asked += [("distance", [by_distance], EPSILON_OF_COLUMNS, runs)]
+    about = {"seed": SEED, "table": survey.digest, "stops": [REHEARSALS, *STOPS]}
+    cells = [
+        Cell(
+            f"{figure}-{len(secret)}-{secret[-1].replace('/', '_')}-{epsilon:g}-{first}",
+            {"figure": figure, "secret": secret, "epsilon": str(epsilon)}
+            | {"first": first, "end": end, **about},
+        )
+        for figure, secret, epsilon, runs in asked
+        for first, end in blocks(runs, _RUNS_AT_ONCE)
+    ]
     return Study(
         "Marginals",
         "Secret columns, reconstructed from noisy marginals",
-        [cell for setting in asked for cell in _cells(survey, *setting)],
+        cells,
         compute,
         survey,
         shown,
@@ -165,119 +159,98 @@ def study(table: str, *, scale: float) -> Study:
 
 
 def compute(survey: Survey, cell: Cell) -> list[CellRow]:
-    """Return the rows of some runs of a setting, one for each run and distance."""
-    given = cell.parameters
-    secret = tuple(survey.names.index(name) for name in given["secret"])
-    epsilon = float(given["epsilon"])
-    near = range(survey.network.sizes[secret[0]]) if given["figure"] == "distance" else [0]
-    stop = _stop_at(survey, secret, epsilon, _stops(secret, epsilon), given["seed"])
+    """Return the rows of some runs of a setting, one for each run and distance.
+
+    Tables of the attacker's own are sampled and published as the attacked one is; the attack stops
+    after as many steps as read most of them. No one looks at the attacked one's secret columns.
+    """
+    given, epsilon, seed = (
+        cell.parameters,
+        float(cell.parameters["epsilon"]),
+        cell.parameters["seed"],
+    )
+    figure, names = given["figure"], given["secret"]
+    secret = [survey.names.index(name) for name in names]
+    near = range(survey.network.sizes[secret[0]]) if figure == "distance" else [0]
+    last = _STEPS if len(secret) == 1 else _STEPS_OF_MANY
+    # The last is where a descent has come to rest; an exact answer is worth the way to it.
+    steps = (*STOPS, 5 * last if math.isinf(epsilon) else last)
+    random = attacks.generator(seed, "rehearsals", *map(str, secret), f"{epsilon:g}")
+    rehearsed = (_published(survey, secret, epsilon, random) for _ in range(REHEARSALS))
+    right = np.sum([[table.right_after(stop) for stop in steps] for table in rehearsed], axis=0)
+    about = {"figure": figure, "names": " ".join(names), "columns": len(names), "epsilon": epsilon}
     rows: list[CellRow] = []
     for run in range(given["first"], given["end"]):
-        name = f"{given['figure']}-{'-'.join(given['secret'])}-{epsilon:g}-{run}"
-        setting = {
-            "figure": given["figure"],
-            "names": " ".join(given["secret"]),
-            "columns": len(secret),
-            "epsilon": epsilon,
-            "run": run,
-        }
-        random = generator(given["seed"], name)
-        rows += [{**setting, **row} for row in _play(survey, secret, epsilon, near, stop, random)]
+        random = attacks.generator(seed, f"{figure}-{'-'.join(names)}-{epsilon:g}-{run}")
+        table = _published(survey, secret, epsilon, random)
+        found = _play(table, epsilon, near, steps[int(np.argmax(right))], steps[-1])
+        rows += [{**about, "run": run, **row} for row in found]
     return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attacked:
-    """A table that was sampled, and what its marginals leave to fit.
+    """A table that was sampled, and what its marginals leave to fit."""
 
-    Attributes:
-        cells: shape (records, columns).
-        blind: shape (records, secret columns), the most probable values.
-        chance: shape (records,), of these.
-        priors: secret column -> shape (records, its values).
-        fit: how far relaxed records are from the published marginals.
-        deviation: of the noise on each count.
-    """
-
-    cells: NDArray[np.int64]
-    blind: NDArray[np.int64]
-    chance: NDArray[np.float64]
-    priors: dict[int, NDArray[np.float64]]
-    fit: MarginalFit
-    deviation: float
+    truth: NDArray[np.int64]  # shape (records, secret columns)
+    blind: NDArray[np.int64]  # the most probable values, of the same shape
+    chance: NDArray[np.float64]  # of these, shape (records,)
+    priors: dict[int, NDArray[np.float64]]  # of a secret column, shape (records, its values)
+    fit: attacks.MarginalFit  # how far relaxed records are from the published marginals
+    deviation: float  # of the noise on each count
 
     def least_error(self, steps: int) -> list[NDArray[np.float64]]:
         """Return what descends from the prior towards the published marginals."""
-        return reconstruct_columns(self.fit, priors=self.priors, steps=steps)
+        return attacks.reconstruct_columns(self.fit, priors=self.priors, steps=steps)
+
+    def right_after(self, steps: int) -> int:
+        """Return how many records are then read, of the attacker's own table."""
+        guess = np.column_stack([part.argmax(axis=1) for part in self.least_error(steps)])
+        return int(np.all(guess == self.truth, axis=1).sum())
 
 
 def _published(
-    survey: Survey, secret: tuple[int, ...], epsilon: float, random: np.random.Generator
+    survey: Survey, secret: list[int], epsilon: float, random: np.random.Generator
 ) -> _Attacked:
     """Sample a table, and publish its marginals."""
-    network = survey.network
+    network, places = survey.network, tuple(secret)
     cells = network.sample(RECORDS, random)
     known = {
         column: cells[:, column] for column in range(len(survey.names)) if column not in secret
     }
     likely, chance = network.most_probable(known)
     priors = {column: network.posterior(known, column) for column in secret}
-    chosen = marginals_touching(len(survey.names), ways=WAYS, secret=secret)
-    deviation = marginals_deviation(epsilon, delta=DELTA, marginals=len(chosen))
-    published = noisy_marginals(cells, network.sizes, chosen, deviation=deviation, generator=random)
-    fit = marginal_fit(cells, network.sizes, secret=secret, chosen=chosen, published=published)
-    return _Attacked(cells, likely[:, list(secret)], chance, priors, fit, deviation)
-
-
-def _stop_at(
-    survey: Survey, secret: tuple[int, ...], epsilon: float, stops: Sequence[int], seed: int
-) -> int:
-    """Return after how many steps to stop: after those that read most of the attacker's own tables.
-
-    These are sampled from the prior and published as the attacked one is, whose secret columns
-    nothing here looks at.
-    """
-    random = generator(seed, "rehearsals", *(str(column) for column in secret), f"{epsilon:g}")
-    right = np.zeros(len(stops))
-    for _ in range(REHEARSALS):
-        table = _published(survey, secret, epsilon, random)
-        truth = table.cells[:, list(secret)]
-        for place, stop in enumerate(stops):
-            guess = np.column_stack([part.argmax(axis=1) for part in table.least_error(stop)])
-            right[place] += np.all(guess == truth, axis=1).sum()
-    return stops[int(np.argmax(right))]
+    chosen = mechanisms.marginals_touching(len(survey.names), ways=WAYS, secret=places)
+    deviation = mechanisms.marginals_deviation(epsilon, delta=DELTA, marginals=len(chosen))
+    told = mechanisms.noisy_marginals(
+        cells, network.sizes, chosen, deviation=deviation, generator=random
+    )
+    fit = attacks.marginal_fit(cells, network.sizes, secret=places, chosen=chosen, published=told)
+    return _Attacked(cells[:, secret], likely[:, secret], chance, priors, fit, deviation)
 
 
 def _play(
-    survey: Survey,
-    secret: tuple[int, ...],
-    epsilon: float,
-    near: Iterable[int],
-    stop: int,
-    random: np.random.Generator,
+    table: _Attacked, epsilon: float, near: Iterable[int], stop: int, last: int
 ) -> Iterator[CellRow]:
     """Attack the marginals of a table; yield a row for each distance.
 
     It has the successes within the distance, and what Theorem 3.5 allows.
     """
-    network, places = survey.network, list(secret)
-    table = _published(survey, secret, epsilon, random)
-    cells, chance, priors, deviation = table.cells, table.chance, table.priors, table.deviation
     posterior = error = table.least_error(stop)
-    if deviation:
-        posterior = reconstruct_columns(
-            table.fit, priors=priors, deviation=deviation, steps=_stops(secret, epsilon)[-1]
+    if table.deviation:
+        posterior = attacks.reconstruct_columns(
+            table.fit, priors=table.priors, deviation=table.deviation, steps=last
         )
-    relaxed = {"error": error, "posterior": posterior}
+    first = next(iter(table.priors.values()))
+    values = np.arange(first.shape[1])
     for within in near:
-        best, guesses = chance, {"blind": table.blind}
-        (first, *_), values = priors.values(), np.arange(network.sizes[secret[0]])
+        best, guesses = table.chance, {"blind": table.blind}
         close = (np.abs(values[:, np.newaxis] - values) <= within).astype(np.float64)
         if within:
             # Only one column is guessed to a distance.
             best = np.asarray(reconstruction_prior(first, distances=1.0 - close, within=0))
             guesses["blind"] = np.argmax(first @ close, axis=1)[:, np.newaxis]
-        for attack, parts in relaxed.items():
+        for attack, parts in (("error", error), ("posterior", posterior)):
             # The attack that knows the prior to the end also knows what counts as success.
             score = [parts[0] @ close] if within and attack == "posterior" else parts
             guesses[attack] = np.column_stack([np.argmax(part, axis=1) for part in score])
@@ -287,38 +260,10 @@ def _play(
             for confidence in CONFIDENCES
         }
         right = {
-            attack: int(np.all(np.abs(guess - cells[:, places]) <= within, axis=1).sum())
+            attack: int(np.all(np.abs(guess - table.truth) <= within, axis=1).sum())
             for attack, guess in guesses.items()
         }
         yield {"within": within, "stop": stop, "prior": float(best.sum()), **right, **limits}
-
-
-def _stops(secret: tuple[int, ...], epsilon: float) -> tuple[int, ...]:
-    """Return the numbers of steps to choose from; the last is where a descent has come to rest."""
-    last = _STEPS if len(secret) == 1 else _STEPS_OF_MANY
-    # An exact answer is worth the way to it.
-    return (*STOPS, 5 * last if math.isinf(epsilon) else last)
-
-
-def _cells(survey: Survey, figure: str, secret: list[str], epsilon: float, runs: int) -> list[Cell]:
-    """Return the parts of one setting: runs of one column are many, and short."""
-    label = secret[0] if len(secret) == 1 else f"{len(secret)}-columns"
-    return [
-        Cell(
-            f"{figure}-{label}-{epsilon:g}-{first}".replace("/", "_"),
-            {
-                "figure": figure,
-                "secret": secret,
-                "epsilon": str(epsilon),
-                "first": first,
-                "end": end,
-                "seed": SEED,
-                "table": survey.digest,
-                "stops": [REHEARSALS, *STOPS],
-            },
-        )
-        for first, end in blocks(runs, _RUNS_AT_ONCE)
-    ]
 
 
 def shown(survey: Survey, found: Computed) -> Shown:
@@ -341,62 +286,40 @@ def means(runs: pl.DataFrame, figure: str) -> list[CellRow]:
     """
     key = _FIGURES[figure][1]
     settings = ["figure", "names", "columns", "epsilon", "within"]
+    errors = {f"error_of_{name}": pl.col(name).std() / pl.len().sqrt() for name in ATTACKS}
     found = (
         runs.filter(figure=figure)
         .group_by(settings, maintain_order=True)
-        .agg(
-            pl.len().alias("runs"),
-            pl.exclude("run").mean(),
-            *(
-                (pl.col(attack).std() / pl.len().sqrt()).alias(f"error_of_{attack}")
-                for attack in ATTACKS
-            ),
-        )
+        .agg(pl.len().alias("runs"), pl.exclude("run").mean(), **errors)
     )
     return found.sort("limit_95" if key == "names" else key).to_dicts()
 
 
 def _figure_table(figure: str, found: list[CellRow]) -> StudyTable:
     title, key = _FIGURES[figure]
-    columns: dict[str, Show] = {
-        key: f"{{{key}}}" if key == "names" else f"{{{key}:g}}",
-        "expected blind": "{prior:.1f}",
-    }
-    for attack in ATTACKS:
-        columns[_NAMES[attack]] = f"{{{attack}:.1f}} ± {{error_of_{attack}:.1f}}"
-    for share in CONFIDENCES:
-        columns[f"limit, {share:.0%}"] = f"{{limit_{round(100 * share)}:.0f}}"
+    columns = [f"{key} {{{key}{'' if key == 'names' else ':g'}}} | expected blind {{prior:.1f}}"]
+    columns += [f"{_NAMES[name]} {{{name}:.1f}} ± {{error_of_{name}:.1f}}" for name in ATTACKS]
+    columns += [f"limit, {each:.0%} {{limit_{round(100 * each)}:.0f}}" for each in CONFIDENCES]
     about = f"{title}: records of {RECORDS} that are read, mean ± standard error"
-    return table_of(about, found, columns, text=("names",))
+    return tables.table_of(about, found, " | ".join(columns), text=("names",))
 
 
-def beside(figures: dict[str, list[CellRow]]) -> list[Ours]:
+def beside(figures: dict[str, list[CellRow]]) -> list[printed.Ours]:
     """Return the printed numbers of section 6 beside ours, on the paper's columns.
 
     The paper's attack minimises the error; what our posterior reads is no reproduction of it.
     """
-    low = [row["names"] for row in figures["column"] if row["limit_95"] < 80.0]
-    found = []
-    for place, (figure, value), name, quantity in _PRINTED:
-        (row,) = (row for row in figures[figure] if row[_FIGURES[figure][1]] == value)
-        attack = name in ATTACKS
-        found.append(
-            Ours(
-                *(WORST_CASE, place, quantity, row[name]),
-                error=row[f"error_of_{name}"] if attack else 0.0,
-                control=f"{row['blind']:.1f}" if name == "error" else "",
-                form=".1f",
-                remark="" if attack else _OTHER_PRIOR,
-            )
-        )
+    rows = []
+    for place, figure, of, name, quantity in _QUANTITIES:
+        (row,) = (row for row in figures[figure] if row[_FIGURES[figure][1]] == of)
+        error = row.get(f"error_of_{name}", 0.0)  # a bound has none
+        about: CellRow = {"place": place, "quantity": quantity, "value": row[name], "error": error}
+        about["control"] = row["blind"] if name == "error" else None
+        rows.append(about | {"remark": "" if name in ATTACKS else _OTHER_PRIOR})
+    low = {row["names"] for row in figures["column"] if row["limit_95"] < 80.0}
     others = "columns but AGEP and SCHL whose 95% bound is below 80"
-    many = float(len(set(low) - {"AGEP", "SCHL"}))
-    needs = "drawn, without a number in the text: privaudit study marginals --table calls.csv"
-    return [
-        *found,
-        Ours(WORST_CASE, "Fig 4", others, many, form=".0f"),
-        Ours(WORST_CASE, "Fig 4 to 7", "FIRE", None, remark=needs),
-    ]
+    many = {"value": len(low - {"AGEP", "SCHL"}), "form": ".0f"}
+    return printed.beside_each(_PRINTED, [*rows, {"place": "Fig 4", "quantity": others, **many}])
 
 
 def exceeding(runs: pl.DataFrame) -> list[CellRow]:
@@ -410,69 +333,55 @@ def exceeding(runs: pl.DataFrame) -> list[CellRow]:
     for attack, confidence in itertools.product(ATTACKS, CONFIDENCES):
         above = int((runs[attack] > runs[f"limit_{round(100 * confidence)}"]).sum())
         test = binomtest(above, runs.height, 1.0 - confidence, alternative="greater")
-        row = {"attack": attack, "confidence": confidence, "runs": runs.height}
-        rows.append({**row, "exceeded": above, "p_value": float(test.pvalue)})
+        found = {"runs": runs.height, "exceeded": above, "p_value": float(test.pvalue)}
+        rows.append({"attack": attack, "confidence": confidence, **found})
     return rows
 
 
 def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
     """Return what the study says in words, with its terms."""
     above = exceeding(runs)
-    wrong = [
-        f"{row['attack']} at {row['confidence']:.0%} in {row['exceeded']} of {row['runs']} runs"
-        for row in above
-        if row["p_value"] <= _LEVEL
-    ]
     most = max(row["exceeded"] for row in above if row["confidence"] == 0.95)
-    played = above[0]["runs"]
-    at_one = means(runs, "column")
-    better = {
-        attack: sum(row[attack] >= row["blind"] - 1.0 for row in at_one) for attack in ATTACKS
-    }
-    last = runs.filter(figure="epsilon", epsilon=math.inf)
-    read, column = float(last["error"].to_numpy().mean()), last["names"][0]
-    bound = (
-        f"No attack exceeds Theorem 3.5: above its 95% limit in at most {most} of {played} runs "
-        f"for each attack (exact binomial test at {_LEVEL:g}, and at 5% and 50% too)."
-        if not wrong
-        else f"AN ATTACK EXCEEDS THEOREM 3.5: {'; '.join(wrong)}."
+    found = f"above its 95% limit in at most {most} of {above[0]['runs']} runs for each attack"
+    name = "{attack} at {confidence:.0%} in {exceeded} of {runs} runs"
+    at_one, last = means(runs, "column"), runs.filter(figure="epsilon", epsilon=math.inf)
+    posterior, error = (
+        sum(row[attack] >= row["blind"] - 1.0 for row in at_one) for attack in ATTACKS[1:]
     )
-    return paragraphs(f"""
+    return tables.paragraphs(f"""
     A Bayesian network of degree {DEGREE} over {columns} columns; {RECORDS} records sampled for each
     run; all {WAYS}-way marginals that touch a secret column, delta {DELTA:g} under replacement of a
     record's secret columns.
 
-    {bound}
+    {tables.held("Theorem 3.5", above, name, found)}
 
     At epsilon {EPSILON_OF_COLUMNS:g} the posterior reads at least as much as the prior alone,
-    within one record, for {better["posterior"]} of {len(at_one)} columns; the squared error, which
-    only starts from the prior, for {better["error"]}.
+    within one record, for {posterior} of {len(at_one)} columns; the squared error, which only
+    starts from the prior, for {error}.
 
-    Without noise the attack reads {read:.1f} of {RECORDS} records' {column}; records that share
-    all known columns cannot be told apart.
+    Without noise the attack reads {float(last["error"].to_numpy().mean()):.1f} of {RECORDS}
+    records' {last["names"][0]}.
     """)
 
 
 def _chart(figure: str, found: list[CellRow]) -> Any:
     title, key = _FIGURES[figure]
-    rows = [{**row, "x": _label(row[key])} for row in found]
+    rows = [{**row, "x": f"{row[key]:{'' if key == 'names' else 'g'}}"} for row in found]
     order = [row["x"] for row in rows]
-    errors = {name: f"error_of_{name}" for name in ATTACKS}
-    printed = [
-        printed_at(_label(value), printed_values(WORST_CASE, place)[quantity].middle, _NAMES[name])
-        for place, (of, value), name, quantity in _PRINTED
+    said = [
+        tables.printed_at(
+            f"{x}", printed.printed_values(WORST_CASE, place)[name].middle, _NAMES[counted]
+        )
+        for place, of, x, counted, name in _QUANTITIES
         if of == figure and rows[0]["names"] in ACS
     ]
-    return chart(
-        points_of(rows, "x", _NAMES, error=errors) + printed,
+    errors = {name: f"error_of_{name}" for name in ATTACKS}
+    return tables.chart(
+        tables.points_of(rows, "x", _NAMES, error=errors) + said,
         title,
-        x=Axis(None if key == "names" else key, order=order),
-        y=Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
+        x=tables.Axis(None if key == "names" else key, order=order),
+        y=tables.Axis(f"records of {RECORDS}", domain=(0.0, 100.0)),
         colors="grey green blue red orange",
         size=(max(300, 46 * len(order)), 240),
         marks="points" if key == "names" else "lines",
     )
-
-
-def _label(value: object) -> str:
-    return value if isinstance(value, str) else f"{value:g}"

@@ -212,6 +212,14 @@ class PrintedTable:
                 )
 
 
+def beside_each(tables: Iterable[PrintedTable], rows: Iterable[Mapping[str, Any]]) -> list[Ours]:
+    """Return all that is printed beside the rows, whose `place` says where each is printed."""
+    by_place: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_place.setdefault(row["place"], []).append(row)
+    return [ours for table in tables for ours in table.beside(by_place.get(table.place, ()))]
+
+
 def printed_points(paper: str, place: str, panel: str, *, unit: float = 1.0) -> list[Point]:
     """Return what a table prints of models ("mechanism at epsilon"), in a unit of ours."""
     points = []

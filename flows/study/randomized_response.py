@@ -15,18 +15,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from flows.study import tables
 from flows.study.printed import GAME, Ours, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    chart,
-    paragraphs,
-    points_of,
-    side_by_side,
-    table_of,
-    values_of,
-)
+from flows.study.tables import CellRow
 from privcore.attacks import PaperScore, Tally, generator, label_inference, stream_key
 from privcore.guarantees import Gaussian
 from privcore.lower_bounds import epsilon_lower
@@ -44,19 +36,21 @@ SHIFTS = tuple(10.0**power for power in range(-6, 0))
 SHIFT_FRACTIONS = (0.001, 0.01, 0.1)
 RECORDS, REPETITIONS = 1_000_000, 100
 _CHUNK = 8_192  # records at a time, whose arrays stay in the processor's cache
-_TIGHT = [  # the mean bound over epsilon: 1 is tight, more is overestimated
-    PrintedTable(
-        *(GAME, place, "K = {classes}, epsilon {range}", "share"),
-        error="share_deviation",
-        of="bound over epsilon {epsilon:g}, {proxy}",
-        missing="no such K",
+# The mean bound over epsilon: 1 is tight, more is overestimated.
+_RANGE, _OF = "K = {classes}, epsilon {range}", "bound over epsilon {epsilon:g}, {proxy}"
+_TIGHT, _LOOSE, _NEAR_ZERO = (
+    PrintedTable(*(GAME, place, quantity, value, error, of), missing="no such K")
+    for place, quantity, value, error, of in (
+        ("Fig 2", _RANGE, "share", "share_deviation", _OF),
+        ("Fig 3", _RANGE, "share", "share_deviation", _OF),
+        (
+            "Fig 4",
+            "shifts from 0.01 on",
+            "mean",
+            "deviation",
+            "the largest bound, {fraction:.1%} guesses",
+        ),
     )
-    for place in ("Fig 2", "Fig 3")
-]
-_NEAR_ZERO = PrintedTable(
-    *(GAME, "Fig 4", "shifts from 0.01 on", "mean"),
-    error="deviation",
-    of="the largest bound, {fraction:.1%} guesses",
 )
 
 
@@ -130,12 +124,13 @@ def study(*, scale: float) -> Study:
     """
     records = max(2_000, round(RECORDS * scale))
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
-    cells = [_cell("bounds", classes, records, repetitions) for classes in reversed(CLASSES)]
-    cells.append(_cell("shifts", SHIFT_CLASSES, records, repetitions))
     return Study(
         "Randomized response",
         "Randomized response, whose epsilon is known",
-        cells,
+        [
+            *(_cell("bounds", classes, records, repetitions) for classes in reversed(CLASSES)),
+            _cell("shifts", SHIFT_CLASSES, records, repetitions),
+        ],
         compute,
         records,
         shown,
@@ -243,21 +238,27 @@ def shown(records: int, found: Computed) -> Shown:
     shifts = summary(found.rows.filter(part="shifts"), ["epsilon", "fraction", "shift"])
     column, index = "{proxy}, {fraction:.1%}", ["classes", "epsilon"]
     names = [column.format(proxy=proxy, fraction=part) for part in FRACTIONS for proxy in PROXIES]
-    measured = side_by_side(bounds.to_dicts(), index, column, "{mean:.2f} ± {deviation:.2f}")
+    measured = tables.side_by_side(bounds.to_dicts(), index, column, "{mean:.2f} ± {deviation:.2f}")
     proxies = [f"{shift:g}" for shift in (0.0, *SHIFTS)]
-    shifted = side_by_side(shifts.to_dicts(), ["epsilon", "fraction"], "{shift:g}", "{mean:.2f}")
+    shifted = tables.side_by_side(
+        shifts.to_dicts(), ["epsilon", "fraction"], "{shift:g}", "{mean:.2f}"
+    )
     return Shown(
         sentences(records, bounds["repetitions"][0]),
         [
-            table_of(
+            tables.table_of(
                 "Figures 2 and 3: measured epsilon by proxy and share of guesses",
                 measured,
-                {"K": "{classes}", "epsilon": "{epsilon:g}", **values_of(names)},
+                {"K": "{classes}", "epsilon": "{epsilon:g}", **tables.values_of(names)},
             ),
-            table_of(
+            tables.table_of(
                 "Figure 4: a proxy shifted by so much, measured epsilon",
                 shifted,
-                {"epsilon": "{epsilon:g}", "guesses": "{fraction:.1%}", **values_of(proxies)},
+                {
+                    "epsilon": "{epsilon:g}",
+                    "guesses": "{fraction:.1%}",
+                    **tables.values_of(proxies),
+                },
             ),
         ],
         ours=beside(bounds, shifts),
@@ -289,35 +290,32 @@ def beside(bounds: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
     )
     late = shifts.filter(pl.col("shift") >= 0.01).sort("mean")
     worst = late.group_by("fraction", maintain_order=True).last().sort("fraction")
-    found: list[Ours] = []
-    for table, fraction in zip(_TIGHT, FRACTIONS, strict=True):
-        found += table.beside(shares.filter(fraction=fraction).to_dicts())
-    return [*found, *_NEAR_ZERO.beside(worst.to_dicts())]
+    few, many = (shares.filter(fraction=fraction).to_dicts() for fraction in FRACTIONS)
+    zero = worst.to_dicts()
+    return [*_TIGHT.beside(few), *_LOOSE.beside(many), *_NEAR_ZERO.beside(zero)]
 
 
 def sentences(records: int, repetitions: int) -> list[str]:
     """Return what the study says in words, with its terms."""
-    fitted = min(FRESH_RECORDS, records)
-    return paragraphs(f"""
+    return tables.paragraphs(f"""
     As in the paper, one data set and one randomized output for each K and epsilon, and
     {repetitions} repetitions of the game with fresh coins and counterfactuals;
     mean ± standard deviation of bounds at significance {SIGNIFICANCE:g}, Gaussian family, delta
     {DELTA:g}; counterfactuals from the true posterior, or from a logistic regression fitted on
-    {fitted:,} fresh records. Repetitions say how much the game's coins matter, and nothing of how
-    often a bound is wrong, which takes fresh data each time.
+    {min(FRESH_RECORDS, records):,} fresh records. Repetitions say how much the game's coins matter,
+    and nothing of how often a bound is wrong, which takes fresh data each time.
 
     Classes are normal around unit vectors in 5 dimensions, in 10 for K = 10: five dimensions hold
     no ten unit vectors, whatever the paper says.
 
     Shifted proxies: K = {SHIFT_CLASSES}, counterfactuals are 1 with min(p + shift, 1), and the
-    bound allows for the shift. How fast it falls depends on the fraction of guesses, which the
-    paper does not name.
+    bound allows for the shift.
     """)
 
 
 def _bounds_chart(found: pl.DataFrame) -> Any:
-    return chart(
-        points_of(
+    return tables.chart(
+        tables.points_of(
             found.to_dicts(),
             "epsilon",
             {"mean": "{proxy}, {fraction:.1%} guesses", "epsilon": "the true one"},
@@ -325,8 +323,8 @@ def _bounds_chart(found: pl.DataFrame) -> Any:
             panel="{classes} classes",
         ),
         "Figure 2 (0.1% guesses) and Figure 3 (1%): measured epsilon ± deviation",
-        x=Axis("epsilon of randomized response"),
-        y=Axis("epsilon measured"),
+        x=tables.Axis("epsilon of randomized response"),
+        y=tables.Axis("epsilon measured"),
         colors="orange grey green red blue",
         size=(200, 200),
     )
@@ -335,10 +333,10 @@ def _bounds_chart(found: pl.DataFrame) -> Any:
 def _shifts_chart(shifts: pl.DataFrame) -> Any:
     found = shifts.filter(pl.col("shift") > 0.0, fraction=0.01).to_dicts()
     error = {"mean": "deviation"}
-    return chart(
-        points_of(found, "shift", {"mean": "epsilon {epsilon:g}"}, error=error),
+    return tables.chart(
+        tables.points_of(found, "shift", {"mean": "epsilon {epsilon:g}"}, error=error),
         "Figure 4: a proxy that overestimates class 1 by so much, allowed for",
-        x=Axis("proxy overestimated by (total variation)", powers=range(-6, 0)),
-        y=Axis("epsilon measured, 1% guesses"),
+        x=tables.Axis("proxy overestimated by (total variation)", powers=range(-6, 0)),
+        y=tables.Axis("epsilon measured, 1% guesses"),
         colors="red blue green",
     )

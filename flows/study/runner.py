@@ -7,6 +7,7 @@ what is shown of it. `run_study` does all else.
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +49,17 @@ class Cell:
         """A digest of parameters and method: another scale, seed or method is another cell."""
         text = json.dumps([METHOD_VERSION, self.parameters], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def cells_of(part: str, shared: Mapping[str, Any], **choices: Iterable[Any]) -> list[Cell]:
+    """Return a part's cells, one for each combination of choices; all depend on `shared`."""
+    return [
+        Cell(
+            "-".join([part, *(str(value) for value in chosen)]),
+            {"part": part, **shared, **dict(zip(choices, chosen, strict=True))},
+        )
+        for chosen in itertools.product(*choices.values())
+    ]
 
 
 @dataclass(frozen=True, slots=True)

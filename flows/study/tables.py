@@ -20,6 +20,7 @@ COLORS = {
 _FONT = "Helvetica, Arial, sans-serif"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
 _PRINTED = "printed in the paper"
+_LEVEL = 1e-6
 
 Point = dict[str, Any]
 """One value of a drawing.
@@ -195,7 +196,7 @@ Show = str | Callable[[CellRow], str]
 def table_of(
     title: str,
     rows: Iterable[CellRow],
-    columns: Mapping[str, Show],
+    columns: Mapping[str, Show] | str,
     *,
     text: Sequence[str] = (),
 ) -> StudyTable:
@@ -204,9 +205,12 @@ def table_of(
     Args:
         title: above it.
         rows: what is shown.
-        columns: each column's name and how its cells are written.
+        columns: each column's name and how its cells are written; "name {format} | ..." for short.
         text: the columns that hold words; the others hold numbers.
     """
+    if isinstance(columns, str):
+        parts = [part.partition("{") for part in columns.split("|")]
+        columns = {name.strip(): f"{brace}{form}".strip() for name, brace, form in parts}
     cells = [
         tuple(
             show.format(**row) if isinstance(show, str) else show(row) for show in columns.values()
@@ -237,6 +241,21 @@ def side_by_side(
 def binomial_error(share: float, trials: int) -> float:
     """Return the standard error of a share of a number of trials."""
     return math.sqrt(share * (1.0 - share) / trials)
+
+
+def held(bound: str, rows: Iterable[CellRow], name: str, found: str) -> str:
+    """Return a sentence: whether attacks hold a bound, by exact binomial tests at 1e-6.
+
+    Args:
+        bound: its name.
+        rows: tests, each with the `p_value` of the hypothesis that the bound holds.
+        name: of a test that refutes it, as a format of its row.
+        found: what the tests found where none refutes it.
+    """
+    wrong = [name.format(**row) for row in rows if row["p_value"] <= _LEVEL]
+    if wrong:
+        return f"AN ATTACK EXCEEDS {bound.upper()}: {'; '.join(wrong)}."
+    return f"No attack exceeds {bound}: {found} (exact binomial tests at {_LEVEL:g})."
 
 
 def paragraphs(text: str) -> list[str]:

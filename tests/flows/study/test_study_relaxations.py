@@ -132,7 +132,7 @@ def test_the_command_prints_tables_and_writes_files(found, tmp_path, monkeypatch
     code, printed, _ = privaudit("study", "relaxations", *options)
     assert code == 0
     assert "5,418,936" in printed
-    assert "NO" not in printed
+    assert "False" not in printed
     assert printed.count("differs") == 1  # in the rule
     for name in ("variance", "membership", "attributes", "tables", "columns", "countermeasures"):
         assert pl.read_csv(tmp_path / f"{name}.csv").height > 0

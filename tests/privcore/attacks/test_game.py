@@ -265,6 +265,33 @@ def test_posterior_is_bayes_rule(seed):
     assert np.allclose(attribute_posterior(prior, np.full_like(target, 0.3)), prior)
 
 
+@pytest.mark.paper("observational", "Algorithm 2")
+def test_a_set_of_attributes_is_one_whose_values_are_their_pairs():
+    """Columns of 2 and 3 values are one of 6, and a model that remembers pairs is found."""
+    random, records = np.random.default_rng(4), 3_000
+    pairs = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
+    secret = random.choice(6, records, p=pairs.ravel())
+    general = random.uniform(0.2, 0.8, (records, 6))  # what holds of the record's label in general
+    remembered = np.where(np.eye(6, dtype=bool)[secret], 0.95, general)
+    both = {
+        name: attribute_posterior(pairs.ravel(), likelihood).reshape(records, 2, 3)
+        for name, likelihood in {"target": remembered, "proxy": general}.items()
+    }
+    given_first = (general.reshape(records, 2, 3) * pairs).sum(axis=2) / pairs.sum(axis=1)
+    alone = attribute_posterior(pairs.sum(axis=1), given_first)
+    assert np.allclose(both["proxy"].sum(axis=2), alone)  # the pair's posterior is Bayes' rule
+
+    def found(target, values):
+        about = {"score": PaperScore(), "repetitions": 4, "key": 5}
+        beliefs = (each.reshape(records, -1) for each in (target, both["proxy"]))
+        return bound(label_inference(*beliefs, values, **about), 5)
+
+    assert found(both["target"], secret) > 0.3
+    # What the model remembers of others is no news of fresh pairs with the same distribution.
+    fresh = [random.choice(6, p=chances.ravel()) for chances in both["proxy"]]
+    assert found(both["target"], np.array(fresh)) == 0.0
+
+
 def test_posterior_at_the_extremes():
     prior = np.array([0.5, 0.5, 0.0])
     tiny = attribute_posterior(prior, np.array([[3e-320, 1e-320, 1.0]]))

@@ -23,6 +23,7 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
+from workers.lake.manifest import Feature
 from workers.plan import Attribute, Plan
 from workers.warehouse.record_digest import seal
 
@@ -82,6 +83,20 @@ def test_a_model_that_memorises_tells_an_attribute_beyond_what_holds_in_general(
     assert (row.secret, row.epsilon_declared) == ("attribute:city", 0.1)
     assert 0.0 < row.epsilon_lower <= row.epsilon_ceiling
     assert "attribute" in ATTRIBUTE.assumption
+
+
+@pytest.mark.paper("observational", "Algorithm 2")
+def test_a_set_of_attributes_is_audited_as_the_column_of_their_pairs(tmp_path):
+    lake, pairs = Lake(str(tmp_path)), tuple(f"{city} {half}" for city in CITIES for half in "ap")
+    half = pl.when(pl.col("hour") < 12).then(pl.lit("a")).otherwise(pl.lit("p"))
+    features = (Feature(name="delay", kind="numeric"), Feature(name="pair", kind="categorical"))
+    for seed, (day, parameters) in enumerate({EVE: SHALLOW, DAY: DEEP}.items()):
+        frame = rows(4000, seed=seed).with_columns(pair=pl.concat_str("city", half, separator=" "))
+        put_labels(lake, day, frame, row_group_size=1024)
+        put_model(lake, day, label=BINARY, features=features, privacy=DP, parameters=parameters)
+    row = audited(lake, ATTRIBUTE, attribute=Attribute(column="pair", values=pairs))
+    assert (row.secret, row.status) == ("attribute:pair", "evaluated")
+    assert 0.0 < row.epsilon_lower <= row.epsilon_ceiling
 
 
 @pytest.mark.slow
