@@ -38,7 +38,7 @@ class AppliedResponse:
 
 
 def applied_response(
-    found: LabelSums, labels: NDArray[np.int64], *, conditions: int
+    found: LabelSums, labels: NDArray[np.int64], *, conditions: int, together: int = 1
 ) -> AppliedResponse:
     """Return the randomized responses that label sums do not reject (Lemma R).
 
@@ -53,33 +53,32 @@ def applied_response(
     stopping and the number of trees that were read. Where the sums determine every label, the
     number of labels that are the table's is Bin(records, k), and its exact interval is used
     instead. Which of the two is used depends on z, so each has half of the significance.
+    Where up to m records share one coin, Chernoff's bound has the power 1/m (Hoelder's inequality
+    for the product of what each record adds).
 
     A declared epsilon below `epsilon_low` is refuted as coins of that epsilon, and not as
-    epsilon-DP: a mechanism that adds noise elsewhere has no whole sums. Not rejecting confirms a
-    rate of changed labels, and not that chance changed them.
+    epsilon-DP: a mechanism that adds noise elsewhere has no whole sums, and responses that are
+    processed further (denoised by a model, say) may be nearer to the table's labels and as
+    private. Not rejecting confirms a rate of changed labels, and not that chance changed them.
 
     Args:
         found: evaluated sums, of features of which none is categorical (labels order categories).
         labels: shape (records,), the table's.
         conditions: `privcore.attacks.label_sums.conditions` of the features.
+        together: the most records that may share one coin (m).
 
     Raises:
         InvalidInputError: the sums are not evaluated.
     """
-    if found.why:
-        raise InvalidInputError("sums", found.why, "they have to be evaluated")
     single = single_labels(found)
     read, same = int((single >= 0).sum()), int((single == labels).sum())
-    if read == len(labels):
+    sums, rows, ones, boxes = _nodes(found, conditions)
+    if read == len(labels) and together == 1:
         return AppliedResponse(*_exact(same, read), read, same, read)
-    each = np.column_stack([found.sums, found.rows, found.positives, found.depths])
-    nodes = np.unique(each[found.rows > 0], axis=0)  # one node stands in many trees
-    boxes = _boxes(nodes[:, 3], conditions)
 
     def pvalues(epsilons: Floats) -> Floats:
-        sums, ones, noughts = nodes[:, 0], nodes[:, 2], nodes[:, 1] - nodes[:, 2]
-        logs = (_chernoff(sums, ones, noughts, expit(float(one))) + boxes for one in epsilons)
-        return np.exp([min(float(one.min()), 0.0) for one in logs])
+        each = (_chernoff(sums, ones, rows - ones, expit(float(one))) for one in epsilons)
+        return np.exp([min(float((one / together + boxes).min()), 0.0) for one in each])
 
     likely = _GRID[int(pvalues(_GRID).argmax())]
     points = np.unique(np.concatenate([_GRID, np.maximum(likely + _FINER, 0.0)]))
@@ -89,6 +88,34 @@ def applied_response(
     low, after = float(points[max(accepted[0] - 1, 0)]), accepted[-1] + 1
     high = float(points[after]) if after < len(points) else math.inf
     return AppliedResponse(low, high, read, same, len(labels))
+
+
+def are_no_responses(found: LabelSums, *, epsilon: float, conditions: int) -> bool:
+    """Return whether the table's own labels are not what randomized response at `epsilon` made.
+
+    H0: they are, of whatever labels. Then each is positive with a chance between 1 - k and k, so
+    that the table's sum over a fixed box lies between Bin(rows, 1 - k) and Bin(rows, k)
+    stochastically. Boxes are counted as in `applied_response`. False says nothing: labels that
+    features hardly predict look like responses.
+
+    Raises:
+        InvalidInputError: the sums are not evaluated.
+    """
+    _, rows, ones, boxes = _nodes(found, conditions)
+    kept, most = expit(epsilon), np.maximum(ones, rows - ones)
+    tails = _chernoff(most, rows, np.zeros_like(rows), kept)
+    return bool((np.where(most > rows * kept, tails, 0.0) + boxes < math.log(SIGNIFICANCE)).any())
+
+
+def _nodes(
+    found: LabelSums, conditions: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return sums, rows and the table's positives of each node, and the log of its boxes."""
+    if found.why:
+        raise InvalidInputError("sums", found.why, "they have to be evaluated")
+    each = np.column_stack([found.sums, found.rows, found.positives, found.depths])
+    nodes = np.unique(each[found.rows > 0], axis=0)  # one node stands in many trees
+    return nodes[:, 0], nodes[:, 1], nodes[:, 2], _boxes(nodes[:, 3], conditions)
 
 
 def _boxes(depths: NDArray[np.int64], conditions: int) -> Floats:

@@ -120,7 +120,7 @@ class ReasonCode(StrEnum):
     THIS_NIGHT = ("this_night", Verdict.VIOLATED, Cause.OTHER,
         "This night alone refutes the declaration.")
     MECHANISM_NOT_APPLIED = ("mechanism_not_applied", Verdict.VIOLATED, Cause.OTHER,
-        "The model's file holds labels that the declared mechanism did not change enough.")
+        "The model's file holds the table's labels, which the declared mechanism did not change.")
     NIGHTS_TOGETHER = ("nights_together", Verdict.VIOLATED, Cause.OTHER,
         "The nights together refute what was declared for them.")
     EARLIER_NIGHT = ("earlier_night", Verdict.VIOLATED, Cause.OTHER,

@@ -10,9 +10,24 @@ import polars as pl
 
 from privcore.attacks.label_sums import conditions, label_sums, single_labels, trees_read
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.applied_response import AppliedResponse, applied_response
+from privcore.guarantees.accounts import (
+    RandomizedResponseAccount,
+    RandomizedResponseWithPriorAccount,
+    mechanism_from_manifest,
+)
+from privcore.lower_bounds.applied_response import (
+    AppliedResponse,
+    applied_response,
+    are_no_responses,
+)
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import down, exact, percent_up, up
+from workers.audit.declaration import (
+    covers,
+    label_column_holds,
+    names_holder,
+    said_of_labels_in,
+)
 from workers.audit.request import stored_request
 from workers.audit.run import find_inputs
 from workers.executors import Executor
@@ -21,13 +36,13 @@ from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import as_inputs
 from workers.lake.formats import NAMES
 from workers.lake.layout import Lake
-from workers.lake.manifest import PrivatisedBy, looked_up
+from workers.lake.manifest import OF_LABELS, LabelState, Privacy, PrivatisedBy, looked_up
 from workers.lake.model_sandbox import UnreadableModelError, read_leaves
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.join_context import JoinContext
-from workers.warehouse.schema import AuditRecord
+from workers.warehouse.schema import AuditRecord, LabelColumnHolds
 
 _ROWS = 1 << 18
 _BINARY = 2
@@ -42,7 +57,11 @@ class FileLabels:
         are_the_tables: whether every leaf holds the sum of the table's labels.
         trees: whose sums were read.
         why: completes "labels cannot be read from the file: ..."; "" where they can.
-        refuted: the epsilon of the declared randomized response where the file refutes it.
+        refuted: the epsilon of the declared randomized response, if training read labels that it
+            would have changed more.
+        holds: which labels the table holds, as its owner says or the file shows; None where neither
+            does.
+        state: where the owner says it.
         labels: for each training record the features, `true`, which the table has, and `released`,
             which training read; None where the sums leave a label open.
     """
@@ -52,12 +71,19 @@ class FileLabels:
     trees: int
     why: str
     refuted: float | None = None
+    holds: LabelColumnHolds | None = None
+    state: str = ""
     labels: pl.DataFrame | None = None
 
     @property
     def code(self) -> ReasonCode | None:
-        """`mechanism_not_applied` where the declared mechanism is refuted."""
-        return None if self.refuted is None else ReasonCode.MECHANISM_NOT_APPLIED
+        """`mechanism_not_applied` where the declared mechanism changed none of the secret labels.
+
+        Too few changes are no proof: responses may have been processed further.
+        """
+        refuted = self.refuted is not None and self.are_the_tables
+        secret = self.holds is LabelColumnHolds.SECRET
+        return ReasonCode.MECHANISM_NOT_APPLIED if refuted and secret else None
 
     @property
     def sentence(self) -> str:
@@ -80,15 +106,34 @@ class FileLabels:
             low, high = response.epsilon_low, response.epsilon_high
             most = "no limit" if math.isinf(high) else up(high)
             said += (
-                f" They are of changed labels: randomized response at {down(low)} to {most}, which "
-                f"changes at most {percent_up(1.0 / (1.0 + math.exp(low)))} of them."
+                f" They are of changed labels: randomized response at {down(low)} to {most} (95% "
+                f"confidence), which changes at most {percent_up(1.0 / (1.0 + math.exp(low)))} of "
+                "them."
             )
-        if self.refuted is not None:
-            said += (
-                f" So randomized response at the declared {exact(self.refuted)} was not applied. "
-                "This refutes the declared mechanism, not epsilon-DP as such."
+        return said + self._of_the_declaration
+
+    @property
+    def _of_the_declaration(self) -> str:
+        """What follows for the declared mechanism, and for which labels the table holds."""
+        if not self.are_the_tables and self.holds is LabelColumnHolds.PRIVATISED:
+            return f" So training did not read the table's labels: see {self.state}."
+        if self.refuted is None:
+            return ""
+        declared = f"randomized response at the declared {exact(self.refuted)}"
+        if not self.are_the_tables:
+            return (
+                f" That is less than {declared} changes: a weaker one was applied, or its "
+                "responses were processed further."
             )
-        return said
+        if self.code is None:
+            return (
+                f" So {declared} was not applied, or it had made the table's labels before: say "
+                f"in {self.state} whether it had."
+            )
+        return (
+            f" So {declared} was not applied. This refutes the declared mechanism, not epsilon-DP "
+            "as such."
+        )
 
 
 def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes) -> FileLabels:
@@ -111,7 +156,7 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
 
 
 def _of_persons(found: FileLabels) -> FileLabels:
-    """Return what holds where a person's labels may share one coin: that none was thrown."""
+    """Return what holds where a person's labels may share one coin: that none changed them."""
     if found.response is None or found.are_the_tables:
         return found
     why = "a person's labels may share one coin, and the test takes each to have its own"
@@ -134,11 +179,16 @@ def read_given(
 def _asked(source: CheckpointSource, plan: Plan, executor: Executor) -> FileLabels:
     """Return what the target's file gives away, by the unit of the audit's plan."""
     with contextlib.ExitStack() as made:
-        found = _read(source, JoinContext(executor, made, None, None))
-    return found if plan.privacy_unit is None else _of_persons(found)
+        found = _read(source, plan.privacy_unit, JoinContext(executor, made, None, None))
+    by_row = plan.privacy_unit is None and not _of_holder(source)
+    return found if by_row else _of_persons(found)
 
 
-def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:
+def _of_holder(source: CheckpointSource) -> bool:
+    return source.privacy is not None and names_holder(source.privacy.unit)
+
+
+def _read(source: CheckpointSource, unit: str | None, joining: JoinContext) -> FileLabels:
     """Return what the target's file gives away of its training records' labels."""
     manifest = source.target.manifest
     kinds = {feature.kind for feature in manifest.features}
@@ -150,7 +200,7 @@ def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:
     )  # fmt: skip
     if why:
         return FileLabels(None, are_the_tables=False, trees=0, why=why)
-    features, labels = _training_rows(source, joining)
+    features, labels, together = _training_rows(source, unit, joining)
     described = source.target.described
     words = tuple(looked_up(described.classes)) if described.classes else manifest.label.words
     label = (labels == source.label.words.index(words[-1])).astype(np.int64)
@@ -169,44 +219,65 @@ def _read(source: CheckpointSource, joining: JoinContext) -> FileLabels:
         return FileLabels(None, are_the_tables=False, trees=found.trees, why=found.why)
     columns = [features[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
                for name in features.columns]  # fmt: skip
-    response = applied_response(found, label, conditions=conditions(columns))
-    refuted, single, read = _refuted(source, response.epsilon_low), single_labels(found), None
+    asked, single, read = conditions(columns), single_labels(found), None
+    response = applied_response(found, label, conditions=asked, together=together)
+    holds, epsilon = (
+        label_column_holds(source),
+        _declared_response(source.privacy, source.label_state),
+    )
+    refuted = epsilon is not None and response.epsilon_low > epsilon
+    if holds is None and epsilon is not None and are_no_responses(
+        found, epsilon=epsilon, conditions=asked
+    ):  # fmt: skip
+        holds = LabelColumnHolds.SECRET
     if (single >= 0).all():
         read = features.with_columns(true=pl.Series(label), released=pl.Series(single))
-    return FileLabels(response, found.are_the_tables, found.trees, "", refuted, read)
+    return FileLabels(
+        response, found.are_the_tables, found.trees, "", epsilon if refuted else None, holds,
+        said_of_labels_in(source.facts.get("source")), read,
+    )  # fmt: skip
 
 
 def _training_rows(
-    source: CheckpointSource, joining: JoinContext
-) -> tuple[pl.DataFrame, np.ndarray]:
-    """Return features and class indices of all training records."""
+    source: CheckpointSource, unit: str | None, joining: JoinContext
+) -> tuple[pl.DataFrame, np.ndarray, int]:
+    """Return features and class indices of all training records, and how many may share a coin."""
     root, partition = source.find_partition(joining=joining)
-    manifest, frames, labels = source.target.manifest, [], []
-    for unit in partition.work_units:
-        for piece in unit:
+    manifest, frames, labels, people = source.target.manifest, [], [], []
+    shared = unit is not None and source.privacy is not None and covers(source.privacy.unit, unit)
+    columns = dict.fromkeys([*source.columns, *([unit] if shared and unit else [])])
+    for pieces in partition.work_units:
+        for piece in pieces:
             path = partition.path(piece.file)
-            footer = read_footer(
-                root, path, list(source.columns), listed=partition.file(piece.file)
-            )
-            for batch in batches_of(root, partition, piece, footer, source.columns, rows=_ROWS):
+            footer = read_footer(root, path, list(columns), listed=partition.file(piece.file))
+            for batch in batches_of(root, partition, piece, footer, list(columns), rows=_ROWS):
                 found, _ = source.labels(batch)
                 trained = source.arms(batch)[0] & source.present(batch) & (found >= 0)
                 frames.append(batch.features(manifest, stored=source.place.stored).filter(trained))
                 labels.append(found[trained])
+                if shared and unit:
+                    people.append(batch.units(unit, among=trained)[0][trained])
     if not sum(map(len, labels)):
         raise TerminalError("No training record has a label: check the split of the table.")
-    return pl.concat(frames), np.concatenate(labels)
+    rows = np.concatenate(labels)
+    most = len(rows) if _of_holder(source) else 1
+    if people:
+        most = int(np.unique(np.concatenate(people), return_counts=True)[1].max())
+    return pl.concat(frames), rows, most
 
 
-def _refuted(source: CheckpointSource, low: float) -> float | None:
-    """Return the epsilon of the declared randomized response, if fewer labels were changed.
+def _declared_response(privacy: Privacy | None, state: LabelState) -> float | None:
+    """Return the epsilon at which the two labels are declared to be exchanged; None if at none.
 
-    Labels that a mechanism had made before them are the table's, and nothing is applied to them.
+    Where each record has a prior of its own, the file says nothing; one prior of all leaves labels
+    exchanged as without one, or constant. Labels that a mechanism made before are the table's.
     """
-    privacy = source.privacy
     mechanism = None if privacy is None else privacy.mechanism
-    released = isinstance(source.label_state, PrivatisedBy)
-    if mechanism is None or mechanism.name != "randomized_response" or released:
+    if mechanism is None or isinstance(state, PrivatisedBy) or mechanism.name not in OF_LABELS:
         return None
-    epsilon = float(mechanism.parameters["epsilon"])
-    return epsilon if low > epsilon else None
+    found = mechanism_from_manifest(mechanism.name, mechanism.parameters)
+    if isinstance(found, RandomizedResponseWithPriorAccount) and found.prior_from_outside:
+        found = found.accounted_as
+    if isinstance(found, RandomizedResponseAccount) and found.classes == _BINARY:
+        return found.pure_epsilon
+    return None

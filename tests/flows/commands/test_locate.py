@@ -11,6 +11,7 @@ import pytest
 from flows.commands.verify import not_the_days
 from tests.flows.conftest import Command
 from tests.support.lake import (
+    BINARY,
     DAY,
     EVE,
     FEATURES,
@@ -109,6 +110,7 @@ def test_labels_are_read_from_the_file_beside_the_answers(
         put_model(
             lake,
             day,
+            label=BINARY.model_copy(update={"state": "secret"}),
             features=FEATURES[:2],
             privacy=declared(1.0, mechanism=response),
             parameters={"iterations": 100, "depth": 6, "leaf_estimation_iterations": 1},

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 
 from privcore.attacks.label_sums import conditions, label_sums
@@ -20,7 +20,9 @@ from privcore.lower_bounds.applied_response import (
     _boxes,
     _chernoff,
     applied_response,
+    are_no_responses,
 )
+from privcore.mechanisms.randomized_response import RandomizedResponse, correct_probabilities
 from tests.support.boosted_trees import boosted, file_of, randomized, rows_with_labels
 
 
@@ -80,6 +82,60 @@ def test_another_rule_than_coins_is_no_randomized_response() -> None:
     one = applied_response(found, labels, conditions=conditions(list(features.T)))
     assert math.isnan(one.epsilon_low)
     assert math.isnan(one.epsilon_high)
+
+
+def test_denoised_responses_are_nearer_to_the_labels_and_as_private() -> None:
+    """So labels that were changed too little are no proof that the mechanism was left out."""
+    mechanism, nearer = RandomizedResponse(0.5, 2), 0
+    for seed in range(8):
+        features, labels = rows_with_labels(400, seed=seed)
+        read = randomized(labels, 0.5, seed=seed)
+        chance = boosted(features, read, rounds=20, min_data_in_leaf=100).predict(features)
+        both = np.column_stack([1.0 - chance, chance])
+        true = correct_probabilities(both, mechanism.distribution(), floor=0.001)[:, 1]
+        read = (logit(true) + np.where(read == 1, 0.5, -0.5) > 0).astype(np.int64)
+        found = label_sums(*file_of(boosted(features, read, min_data_in_leaf=5), features), labels)
+        one = applied_response(found, labels, conditions=conditions(list(features.T)))
+        nearer += one.epsilon_low > 0.5
+        assert not found.are_the_tables
+    assert nearer > 0
+
+
+def of_persons(*, together: int) -> int:
+    """Return how many of 8 intervals lack epsilon 1 where a person's 60 rows share label and coin.
+
+    Args:
+        together: how many rows are said to share one.
+    """
+    wrong = 0
+    for seed in range(8):
+        features, labels = rows_with_labels(2_400, seed=seed)
+        labels = np.repeat(labels[:40], 60)
+        coins = np.random.default_rng([seed, 64]).random(40) < expit(1.0)
+        read = np.where(np.repeat(coins, 60), labels, 1 - labels)
+        found = label_sums(*file_of(boosted(features, read, rounds=2), features), labels)
+        one = applied_response(found, labels, conditions=100, together=together)
+        wrong += not one.epsilon_low <= 1.0 <= one.epsilon_high
+    return wrong
+
+
+def test_records_that_share_a_coin_are_counted_as_one() -> None:
+    assert of_persons(together=60) == 0
+    assert of_persons(together=1) >= 4
+
+
+def test_labels_are_no_responses_only_where_features_predict_them_too_well() -> None:
+    said = []
+    for seed in range(16):
+        features, labels = rows_with_labels(2_000, seed=seed, offset=-3.0 if seed % 2 else 0.0)
+        responses = randomized(labels, 1.0, seed=seed)
+        found = label_sums(*file_of(boosted(features, responses), features), responses)
+        said.append(are_no_responses(found, epsilon=1.0, conditions=6 * 8_004))
+    assert not any(said)
+    features, labels = rows_with_labels(2_000, seed=0, offset=-3.0)
+    found = label_sums(*file_of(boosted(features, labels), features), labels)
+    assert are_no_responses(found, epsilon=1.0, conditions=6 * 8_004)
+    assert not are_no_responses(found, epsilon=9.0, conditions=6 * 8_004)
 
 
 @pytest.mark.parametrize(("ones", "noughts"), [(0, 7), (9, 0), (5, 12), (30, 4)])

@@ -3,6 +3,7 @@
 import math
 import pathlib
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -23,16 +24,17 @@ from tests.support.lake import (
     replace_model,
     small_lake,
 )
-from workers.audit.file_labels import FileLabels, read_stored
+from workers.audit.file_labels import FileLabels, _declared_response, read_stored
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelColumn
+from workers.lake.manifest import LabelColumn, Privacy, PrivatisedBy
 from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
 
 NUMERIC = FEATURES[:2]
 RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
+SECRET = BINARY.model_copy(update={"state": "secret"})
 ONE = {"iterations": 40, "depth": 6, "leaf_estimation_iterations": 1}
 
 
@@ -42,14 +44,16 @@ def lake_of(
     epsilon: float = math.inf,
     mechanism: dict[str, Any] | None = RESPONSE,
     parameters: dict[str, Any] = ONE,
+    label: LabelColumn = SECRET,
+    unit: str = "flight",
 ) -> Lake:
     """Return a lake whose models read labels through randomized response at `epsilon`."""
     lake = Lake(str(folder))
     applied = None if math.isinf(epsilon) else MultiStage(epsilon=epsilon)
-    privacy = declared(1.0, mechanism=mechanism)
+    privacy = declared(1.0, mechanism=mechanism, unit=unit)
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, label_rows(2_800, seed=seed, chances=(0.7, 0.3)), row_group_size=512)
-        recipe = Recipe("good", "flights", BINARY, NUMERIC, applied, privacy, parameters)
+        recipe = Recipe("good", "flights", label, NUMERIC, applied, privacy, parameters)
         train(lake, TrainingJob(recipe, day, seed=1))
     return lake
 
@@ -93,7 +97,13 @@ def test_randomized_labels_have_an_interval(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.slow
 def test_too_few_changes_refute_it_and_more_do_not(tmp_path: pathlib.Path) -> None:
-    assert read(lake_of(tmp_path / "less", epsilon=3.0)).refuted == 1.0
+    less = read(lake_of(tmp_path / "less", epsilon=3.0))
+    assert less.refuted == 1.0
+    assert less.code is None  # responses that a model has denoised since look like that, too
+    assert less.sentence.endswith(
+        "That is less than randomized response at the declared 1 changes: a weaker one was "
+        "applied, or its responses were processed further."
+    )
     assert read(lake_of(tmp_path / "more", epsilon=0.3)).code is None
 
 
@@ -129,6 +139,68 @@ def test_models_that_are_not_evaluated_say_why(
     assert (found.response, found.trees) == (None, 0)
     assert said in found.why
     assert found.sentence.endswith("That does not show that it gives none away.")
+
+
+@pytest.mark.slow
+def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A team whose table holds its responses, and which has not said so, applied the mechanism."""
+    lake = lake_of(tmp_path, label=BINARY)
+    found = read(lake)
+    assert (found.are_the_tables, found.refuted, found.holds, found.code) == (True, 1.0, None, None)
+    assert found.sentence.endswith(
+        "So randomized response at the declared 1 was not applied, or it had made the table's "
+        "labels before: say in its manifest's label.state whether it had."
+    )
+    with patch("workers.audit.file_labels.are_no_responses", return_value=True):
+        assert read(lake).code is ReasonCode.MECHANISM_NOT_APPLIED  # shown by the labels themselves
+
+
+@pytest.mark.slow
+def test_one_coin_of_a_person_accuses_nobody(tmp_path: pathlib.Path) -> None:
+    """Declared for a city, three coins that all fell alike are no sign."""
+    persons = PLAN.model_copy(update={"privacy_unit": "city"})
+    found = read(lake_of(tmp_path / "city", unit="city"), persons)
+    assert (found.are_the_tables, found.code) == (True, None)
+    assert read(lake_of(tmp_path / "holder", unit="customer")).code is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("randomized_response", {"epsilon": 1.0, "classes": 2}, 1.0),
+        ("randomized_response", {"keep_probability": 0.75, "classes": 2}, math.log(3.0)),
+        ("randomized_response", {"epsilon": 1.0, "classes": 10}, None),  # then made binary
+        ("randomized_response_with_prior", {"epsilon": 1.0, "prior_from_outside": [0.6, 0.4]}, 1.0),
+        ("randomized_response_with_prior", {"epsilon": 1.0}, None),  # each record has its own
+        ("laplace_one_hot", {"deviation": 2.0}, None),
+        ("pure", {"epsilon": 1.0}, None),
+    ],
+)
+def test_the_declared_channel_is_what_the_labels_are_held_against(
+    name: str, parameters: dict[str, Any], expected: float | None
+) -> None:
+    mechanism = {"name": name, "parameters": parameters}
+    privacy = Privacy.model_validate(declared(1.0, mechanism=mechanism))
+    assert _declared_response(privacy, "secret") == pytest.approx(expected)
+    made = PrivatisedBy.model_validate({"privatised_by": RESPONSE})
+    assert _declared_response(privacy, made) is None
+
+
+@pytest.mark.slow
+def test_a_table_said_to_hold_what_training_read_and_does_not_is_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    lake = lake_of(tmp_path, epsilon=1.0)
+    made = BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}
+    for day in (EVE, DAY):
+        edit_manifest(lake, "good", day, label=made)
+    found = read(lake)
+    assert (found.are_the_tables, found.code) == (False, None)
+    assert found.sentence.endswith(
+        "So training did not read the table's labels: see its manifest's label.state."
+    )
 
 
 @pytest.mark.slow
