@@ -81,6 +81,7 @@ def audit(
     from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
     from workers.executors import on_ray
+    from workers.lake import limits
     from workers.memorization.language_models import read_model
     from workers.memorization.scan import MemorizationPass
     from workers.sources.tables.table_files import read_rows
@@ -95,7 +96,7 @@ def audit(
     )
     with on_ray() as executor, shown_progress():
         found = run_memorization(
-            read_rows(table),
+            read_rows(table, most=limits.SEQUENCE_BYTES),
             shared,
             max_bad_records=max_bad_records,
             training=training,
@@ -131,9 +132,11 @@ def fit(
     reference.json
     """
     from flows.files import replace_file
+    from workers.lake import limits
     from workers.memorization.scan import count_ngrams
     from workers.sources.tables.table_files import read_rows
 
-    counts = count_ngrams(read_rows(table), column, order=order, split=split)
+    rows = read_rows(table, most=limits.SEQUENCE_BYTES)
+    counts = count_ngrams(rows, column, order=order, split=split)
     replace_file(output, counts.to_json())
     typer.echo(str(output))

@@ -509,10 +509,10 @@ class RowGroup:
         word = None if field.name in self.footer.names else folder_word(self.path, field.name)
         return pa.nulls(rows, field.type) if word is None else pa.repeat(word, rows)
 
-    def table(self, columns: Sequence[str]) -> pa.Table:
+    def table(self, columns: Sequence[str], *, encoded: Container[str] = ()) -> pa.Table:
         """Return the columns' values of all rows; raises as `batches`."""
         rows = self.footer.groups[self.index].rows
-        found = list(self.batches(columns, rows=max(rows, 1)))
+        found = list(self.batches(columns, rows=max(rows, 1), encoded=encoded))
         if found:
             return pa.concat_tables(found)
         schema, there = self.footer.schema(), self.footer.names
@@ -536,18 +536,26 @@ def _metadata(footer: bytes) -> pq.FileMetaData:
 
 
 def read_row_group(
-    lake: Lake, path: str, footer: Footer, index: int, columns: Iterable[str]
+    lake: Lake,
+    path: str,
+    footer: Footer,
+    index: int,
+    columns: Iterable[str],
+    *,
+    most: int | None = None,
 ) -> RowGroup:
     """Read the bytes of those of `columns` that the file has; neighbours share a request.
 
     Raises:
         DamagedFileError: the footer points outside the file.
-        NotEvaluableError: `too_large`; the row group is larger than what is read.
+        NotEvaluableError: `too_large`; the row group unpacks to more than `most` bytes, by default
+            `limits.SHARD_BYTES`.
     """
     wanted = set(columns)
-    group = footer.groups[index]
-    if group.rows > limits.SHARD_ROWS or group.unpacked > limits.SHARD_BYTES:
-        raise _too_large(path, f"declares {group.rows:,} rows in {group.unpacked:,} bytes")
+    group, most = footer.groups[index], limits.SHARD_BYTES if most is None else most
+    if group.rows > limits.SHARD_ROWS or group.unpacked > most:
+        told = f"declares {group.rows:,} rows in {group.unpacked:,} bytes"
+        raise _too_large(path, told, most)
     chunks = sorted(chunk for chunk in group.chunks if chunk.column in wanted)
     if any(
         chunk.first < 0 or chunk.size < 0 or chunk.first + chunk.size > footer.file_size
@@ -555,8 +563,8 @@ def read_row_group(
     ):
         raise DamagedFileError(path)
     spans = list(_coalesced(chunks))
-    if (size := sum(length for _, length in spans)) > limits.SHARD_BYTES:
-        raise _too_large(path, f"lies in {size:,} bytes")
+    if (size := sum(length for _, length in spans)) > most:
+        raise _too_large(path, f"lies in {size:,} bytes", most)
     ranges = _read(lake, path, lambda: _fetch(lake, path, spans))
     check_unchanged(lake, path, footer.listed)
     if any(len(content) < length for (_, content), (_, length) in zip(ranges, spans, strict=True)):
@@ -565,7 +573,8 @@ def read_row_group(
     file = _Ranges(ranges, footer.file_size)
     for chunk in chunks:
         digests.setdefault(chunk.column, blake3()).update(file.view(chunk.first, chunk.size))
-    _check_pages(path, [(file.view(chunk.first, chunk.size), chunk.values) for chunk in chunks])
+    pages = [(file.view(chunk.first, chunk.size), chunk.values) for chunk in chunks]
+    _check_pages(path, pages, most)
     return RowGroup(
         path,
         index,
@@ -576,7 +585,7 @@ def read_row_group(
     )
 
 
-def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]]) -> None:
+def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]], most: int) -> None:
     """Refuse columns whose pages say that they unpack to more than is read, whatever the footer."""
     total = 0
     for chunk, values in chunks:
@@ -587,10 +596,10 @@ def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]]) -> None:
         if held != values:
             raise DamagedFileError(path)
         total += size
-        if total > limits.SHARD_BYTES:
-            raise _too_large(path, f"has pages of {total:,} bytes")
-        if held > limits.PROBABILITIES:
-            raise _too_large(path, f"has {held:,} values in a column")
+        if total > most:
+            raise _too_large(path, f"has pages of {total:,} bytes", most)
+        if held > min(limits.PROBABILITIES, most // 8):
+            raise _too_large(path, f"has {held:,} values in a column", most)
 
 
 def _decoded(table: pa.Table, path: str, keep: Container[str]) -> pa.Table:
@@ -608,7 +617,7 @@ def _decoded(table: pa.Table, path: str, keep: Container[str]) -> pa.Table:
         exact = most > limits.SHARD_BYTES // max(1, 4 * len(encoded))
         size += pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0 if exact else most
     if size > limits.SHARD_BYTES:
-        raise _too_large(path, f"unpacks to {size:,} bytes")
+        raise _too_large(path, f"unpacks to {size:,} bytes", limits.SHARD_BYTES)
     for name in encoded:
         column = table[name]
         plain = column.cast(column.type.value_type)
@@ -620,11 +629,11 @@ def _is_encoded_text(kind: pa.DataType) -> bool:
     return pa.types.is_dictionary(kind) and kind.value_type in {pa.string(), pa.large_string()}
 
 
-def _too_large(path: str, what: str) -> NotEvaluableError:
+def _too_large(path: str, what: str, most: int) -> NotEvaluableError:
     return NotEvaluableError(
         Reason.TOO_LARGE,
         f"A row group of {path} {what}, more than the {limits.SHARD_ROWS:,} rows and "
-        f"{limits.SHARD_BYTES:,} bytes that are read: write smaller row groups.",
+        f"{most:,} bytes that are read: write smaller row groups.",
     )
 
 

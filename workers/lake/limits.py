@@ -14,6 +14,9 @@ SHARD_ROWS = 1 << 24
 """Rows of a row group; writers' defaults are one million or fewer."""
 SHARD_BYTES = 4 << 30
 """A row group's asked columns, decoded."""
+SEQUENCE_BYTES = 1 << 30
+"""A table of sequences, unpacked; text that rows share is held, and counted, once. Reading a table
+may take 2.5 times as much memory."""
 PROBABILITIES = 1 << 28
 """Rows of a row group times classes: 2 GiB of probabilities for each model."""
 REASON_CHARACTERS = 2_000

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
@@ -448,38 +449,71 @@ def _sample(root: Lake, path: str) -> pl.DataFrame:
     return sample
 
 
-def read_rows(table: str) -> pl.DataFrame:
+def read_rows(table: str, *, most: int | None = None) -> pl.DataFrame:
     """Return the rows of Parquet or CSV files, or of a Delta table, as they are stored.
 
-    A column that only folders name, as day=2026-03-02, has their words.
+    A column that only folders name, as day=2026-03-02, has their words. Text that rows share is
+    held once.
 
     Raises:
-        NotEvaluableError: there is no such table, or it cannot be read.
+        NotEvaluableError: there is no such table, or it cannot be read, or it unpacks to more than
+            `most` bytes, or a row group of it to more than half of that. Decoding text takes three
+            times what it unpacks to, so that all takes at most 2.5 times `most`.
         TransientError: storage kept failing.
     """
-    return rows_of(find_day(TablePlace(table=table), dt.date.min))
+    return rows_of(find_day(TablePlace(table=table), dt.date.min), most=most)
 
 
-def rows_of(found: TableDay) -> pl.DataFrame:
-    """Return all rows of the files of a table that were found.
-
-    Raises:
-        NotEvaluableError: one cannot be read.
-        TransientError: storage kept failing.
-    """
-    parts = []
+def rows_of(found: TableDay, *, most: int | None = None) -> pl.DataFrame:
+    """Return all rows of the files of a table that were found; raises as `read_rows`."""
+    parts, held = [], 0
     for file in found.files:
+        words = dict(folder_words(file.name))
         with _as_parquet(found.root, file) as (root, name, _):
-            part, words = _parquet_rows(root, name), dict(folder_words(file.name))
-        lacking = {name: pl.lit(word) for name, word in words.items() if name not in part.columns}
-        parts.append(part.with_columns(**lacking))
+            for table in _parquet_rows(root, name, None if most is None else most // 2):
+                held += table.nbytes
+                if most is not None and held > most:
+                    raise NotEvaluableError(
+                        Reason.TOO_LARGE,
+                        f"The table unpacks to more than the {most:,} bytes that are held at once, "
+                        f"with {file.name}: give fewer rows or columns.",
+                    )
+                part = _frame(table)
+                lacking = {key: pl.lit(word) for key, word in words.items() if key not in part}
+                parts.append(part.with_columns(**lacking))
     return pl.concat(parts, how="diagonal_relaxed")
 
 
-def _parquet_rows(root: Lake, path: str) -> pl.DataFrame:
+def _parquet_rows(root: Lake, path: str, most: int | None) -> Iterator[pa.Table]:
+    """Yield a file's row groups, of a file without any its columns; text may stay encoded."""
     names = list(dict.fromkeys(read_footer(root, path).names))
     footer = read_footer(root, path, names)
-    groups = range(len(footer.groups))
-    parts = [read_row_group(root, path, footer, one, names).table(names) for one in groups]
-    tables = parts or [footer.schema().empty_table()]
-    return pl.concat([pl.DataFrame(one) for one in tables], how="vertical_relaxed")
+    if not footer.groups:
+        yield footer.schema().empty_table()
+    for one, group in enumerate(footer.groups):
+        # Of runs, no page says how many bytes they become.
+        if most is not None and 8 * group.rows * len(names) > most:
+            raise NotEvaluableError(
+                Reason.TOO_LARGE,
+                f"A row group of {path} has {group.rows:,} rows of {len(names)} columns, which may "
+                f"take more than {most:,} bytes: write smaller row groups or fewer columns.",
+            )
+        yield read_row_group(root, path, footer, one, names, most=most).table(
+            names, encoded=footer.text
+        )
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    """Return a table whose encoded text is text, which rows share as they did."""
+    columns: dict[str, pl.Series] = {}
+    for name in table.column_names:
+        column = table[name]
+        kind = column.type
+        if pa.types.is_dictionary(kind) and kind.value_type in {pa.string(), pa.large_string()}:
+            chunks = [
+                pl.Series(one.dictionary).gather(pl.Series(one.indices)) for one in column.chunks
+            ]
+            columns[name] = pl.concat(chunks) if chunks else pl.Series([], dtype=pl.String)
+        else:
+            columns[name] = pl.Series(column)
+    return pl.DataFrame(columns)

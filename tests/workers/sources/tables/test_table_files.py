@@ -7,6 +7,8 @@ from typing import Any
 import deltalake
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -15,7 +17,7 @@ from tests.support.score_tables import score_rows, tables
 from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
-from workers.sources.tables.table_files import find_day, look, newest_day
+from workers.sources.tables.table_files import find_day, look, newest_day, read_rows
 from workers.sources.tables.table_rows import of_day
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
@@ -362,3 +364,41 @@ def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathl
         deltalake.write_deltalake(place, said, partition_by=["day"], mode="append")
     with pytest.raises(NotEvaluableError, match="has the day twice"):
         find_day(tables(place), DAY)
+
+
+def test_text_that_rows_share_is_held_once(tmp_path: pathlib.Path) -> None:
+    """A file of 16 kB became 16 GB of `privaudit memorization`: here 2 kB would be 400 MB."""
+    shared = pa.DictionaryArray.from_arrays([0, 1, None, 1] * 250, ["a", "x" * 800_000])
+    with pq.ParquetWriter(tmp_path / "t.parquet", pa.schema([("text", shared.type)])) as file:
+        for _ in range(2):
+            file.write_table(pa.table({"text": shared}))
+    before = pa.total_allocated_bytes()
+    found = read_rows(str(tmp_path / "t.parquet"))
+    assert pa.total_allocated_bytes() - before < 10_000_000
+    assert found.schema == {"text": pl.String}
+    lengths = found["text"].str.len_bytes().to_list()
+    assert lengths == [1, 800_000, None, 800_000] * 500
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"text": ["x" * 6_000]}, "1 rows in 6,"),
+        ({"text": [[7] * 700]}, "700 values in a column"),
+        ({f"f{place}": [1.5] * 10 for place in range(63)}, "10 rows of 63 columns"),
+        ({"text": ["x" * 4_500]}, "bytes that are held at once, with t.parquet"),
+    ],
+)
+def test_a_table_is_read_within_a_bound(
+    tmp_path: pathlib.Path, columns: dict[str, list[object]], words: str
+) -> None:
+    """Row groups have at most half of 10,000 bytes, whatever they are packed to."""
+    path = tmp_path / "t.parquet"
+    table, runs = pa.table(columns), ["text.list.element"]
+    with pq.ParquetWriter(path, table.schema, compression="zstd", use_dictionary=runs) as file:
+        for _ in range(3):
+            file.write_table(table)
+    assert read_rows(str(path), most=1_000_000).height == 3 * table.num_rows
+    with pytest.raises(NotEvaluableError, match=words) as caught:
+        read_rows(str(path), most=10_000)
+    assert caught.value.reason == Reason.TOO_LARGE
