@@ -54,17 +54,22 @@ def check_labels(
 
     Example: privaudit check-labels day.parquet --true y --released z --epsilon 1 --record user_id
     """
+    from privcore.exceptions import InvalidInputError
     from privcore.lower_bounds.released_labels import Declared
     from privcore.lower_bounds.verdicts import Verdict
     from workers.audit.label_check import AskedLabels, fields_of, judge_labels
     from workers.plain_text import plain_text
     from workers.sources.tables.table_files import read_rows
 
+    try:
+        declared = Declared(epsilon, delta)
+    except InvalidInputError as error:
+        raise typer.BadParameter(str(error)) from None
     columns = [name.strip() for name in reads.split(",") if name.strip()]
     asked = AskedLabels(
         true,
         released,
-        Declared(epsilon, delta),
+        declared,
         record,
         () if columns == ["nothing"] else tuple(columns),
         time,

@@ -54,18 +54,20 @@ def test_json_has_every_figure(privaudit: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "expected", "words"),
     [
-        (("day.parquet", *ASKED, "--reads", "w"), "there is no column 'w'"),
-        (("nowhere.parquet", *ASKED), "check the address"),
-        (("day.parquet", *ASKED, "--delta", "2"), "delta"),
+        (("day.parquet", *ASKED, "--reads", "w"), 3, "there is no column 'w'"),
+        (("nowhere.parquet", *ASKED), 3, "check the address"),
+        (("nowhere.parquet", *ASKED, "--delta", "2"), 64, "delta lies in [0, 1)"),
+        (("nowhere.parquet", *ASKED, "--epsilon", "-1"), 64, "epsilon is -1.0"),
+        (("nowhere.parquet", *ASKED, "--epsilon", "nan"), 64, "epsilon is nan"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    privaudit: Command, arguments: tuple[str, ...], words: str
+    privaudit: Command, arguments: tuple[str, ...], expected: int, words: str
 ) -> None:
     code, out, err = privaudit("check-labels", *arguments)
-    assert (code, out, words in err) == (3, "", True), err
+    assert (code, out, words in err) == (expected, "", True), err
 
 
 def test_it_needs_no_heavy_package(tmp_path: pathlib.Path) -> None:
