@@ -63,6 +63,7 @@ class Planned:
         missing: what is not there yet, the target's `_SUCCESS` first; None when nothing is, or
             when waiting cannot help: then the audit says what is wrong.
         label_bytes: how large the day's labels are, which is how long their audit takes.
+        only_released: whether nothing but the day's released labels is missing.
     """
 
     job: Job
@@ -70,6 +71,7 @@ class Planned:
     external_inputs: ExternalInputs | None = None
     missing: str | None = None
     label_bytes: int = 0
+    only_released: bool = False
 
     @property
     def shares(self) -> tuple[str, dt.datetime | None]:
@@ -168,7 +170,7 @@ def _with_released(planned: Planned, table: ReleasedLabels | None) -> Planned:
     except TerminalError as error:  # their audit says why, where waiting cannot help
         if isinstance(error, NotEvaluableError) and error.reason is Reason.MISSING_LABELS:
             missing = f"its released labels: {error.sentence}"
-    return dataclasses.replace(planned, missing=missing)
+    return dataclasses.replace(planned, missing=missing, only_released=missing is not None)
 
 
 def external_inputs_of(settings: ModelSettings) -> ExternalInputs | None:

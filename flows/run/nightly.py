@@ -5,6 +5,7 @@ backfill follow one another, since an audit reads which guess fraction was best 
 models of a day run at once. A run that is cut is started again and goes on where it was.
 """
 
+import dataclasses
 import datetime as dt
 import time
 import zoneinfo
@@ -221,7 +222,10 @@ class _Night:
             name, missing = planned.job.model, planned.missing
             deadline = self._deadlines[name]
             if missing is None or (self._wait and now >= deadline):
-                ready.append(planned)
+                # Of a model that waited for released labels alone the audit is wanted all the same.
+                until = None if planned.only_released else planned.job.deadline
+                job = dataclasses.replace(planned.job, deadline=until)
+                ready.append(dataclasses.replace(planned, job=job))
             else:
                 waits.append(Wait(name, missing, deadline if self._wait else None))
         if waits != self._announced:

@@ -73,8 +73,8 @@ def run_batches(
     requests = list(requests)
     released = [one for one in requests if one.plan.secret is Secret.RELEASED]
     requests = [one for one in requests if one.plan.secret is not Secret.RELEASED]
-    for record in executor.map(released_night, day, released) if released else ():
-        yield list(_logged([record]))
+    if released:
+        yield list(_logged(_released_nights(day, released, executor, deadline)))
     for unread, group in _groups(lake, day, requests, deadline):
         if unread:
             yield unread
@@ -82,6 +82,31 @@ def run_batches(
             group, day, executor=executor, staging=staging, progress=progress, deadline=deadline
         )
         del group  # its model files, before those of the next one are read
+
+
+def _released_nights(
+    day: dt.date, requests: Sequence[Request], executor: Executor, deadline: dt.datetime | None
+) -> Iterator[AuditRecord]:
+    """Yield the records of released labels; of those that are not done at the deadline, too."""
+    done: list[AuditRecord] = []
+    try:
+        executor.fold(_told, day, requests, on_done=done.append, deadline=deadline)
+    except DeadlinePassedError:
+        known = {record.audit.model for record in done}
+        for request in (one for one in requests if one.model not in known):
+            error = NotEvaluableError(
+                Reason.DEADLINE,
+                f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the released labels "
+                f"of {request.model} were compared: see whether their storage is slow, or begin "
+                "earlier.",
+            )
+            done.append(_failed(request, day, error))
+    yield from done
+
+
+def _told(day: dt.date, request: Request) -> tuple[AuditRecord, int]:
+    """Return a record as what is told of an item, and nothing to add."""
+    return released_night(day, request), 0
 
 
 def _audit_group(

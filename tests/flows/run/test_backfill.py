@@ -32,6 +32,7 @@ from tests.support.lake import (
     write_settings,
 )
 from tests.support.warehouse import commit_night, evaluated
+from tests.workers.audit.test_released_night import night
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.versions import METHOD_VERSION
@@ -126,6 +127,27 @@ def test_at_the_deadline_the_record_says_what_is_missing(
     assert len(waited) <= 1
     assert good.status == "evaluated"
     assert twin.detail == "missing_target"
+
+
+@pytest.mark.slow
+def test_released_labels_that_never_come_cost_the_models_own_audit_nothing(
+    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "privaudit.toml"
+    released = 'table = "released"\ntrue = "y"\nreleased = "z"\nrecord = "id"\n'
+    file.write_text(
+        file.read_text().replace('"good"', f'"good"\n[models.released_labels]\n{released}')
+    )
+    clock += [at(8, 59), at(9)]
+    played_at(monkeypatch, at(9))
+    monkeypatch.setattr(flows.run.nightly, "_POLL", 0.0)
+    rows = start(nightly_audit, day=DAY, models=["good"], settings=str(file))
+    found = {row.secret: row.detail or str(row.status) for row in rows}
+    assert found == {"label": "evaluated", "released_labels": "missing_labels"}
+    night(folder / "released", DAY, 1.0)
+    clock[:] = [at(8, 59)]
+    rows = start(nightly_audit, day=DAY, models=["good"], settings=str(file))
+    assert {row.secret: row.detail for row in rows}["released_labels"] == "deadline"
 
 
 @pytest.mark.slow
