@@ -27,6 +27,8 @@ _SAME = 12 / _PLACES
 """Share of two sketches' bytes that agree where holdouts have more than about half of their rows in
 common. By chance fresh ones do in one of 10^16 pairs; two that are each a fifth of the same
 rows do in one of 10,000."""
+_PARTS, _PART = 6, 4
+"""Parts of a sketch of rows of which few come again, and bytes of each."""
 _SALTS = np.array([stream_key("holdout", place) for place in range(_PLACES)], dtype=np.uint64)
 _NAN = np.uint64(0x7FF8000000000000)
 
@@ -84,7 +86,7 @@ class HoldoutSketch(Counts):
             return float(self.hashes.size)
         return (_KEPT - 1) / (float(self.hashes[-1]) * 2.0**-64)
 
-    def text(self) -> str | None:
+    def text(self, *, few: bool = False) -> str | None:
         """Return the sketch of a whole holdout, 32 bytes in hexadecimal, for `same_holdout`.
 
         Each byte is the lowest of the smallest of one hash over all kept rows. Two holdouts agree
@@ -98,6 +100,12 @@ class HoldoutSketch(Counts):
 
         None where fewer than ten rows differ: then nothing tells two holdouts apart.
 
+        Args:
+            few: whether two are to agree where a tenth of their rows or less comes again. Then 8
+                bytes are always alike, and 6 parts have 4 bytes each of one smallest hash, so that
+                one part that both have makes 12 bytes alike. Fresh rows do so by chance in one of
+                100,000 pairs.
+
         Source: Li and König, b-bit minwise hashing (2010), of the bottom-k sample of Cohen and
         Kaplan (2007).
         """
@@ -106,6 +114,10 @@ class HoldoutSketch(Counts):
         if self.rows < _FEWEST or self.different < _DIFFERENT * self.rows:
             whole = f"{self.rows} {self.total}".encode()
             return hashlib.blake2b(whole, digest_size=_PLACES).hexdigest()
+        if few:
+            least = _minima(self.hashes, _SALTS[:_PARTS])
+            parts = b"".join((int(one) & 0xFFFFFFFF).to_bytes(_PART) for one in least)
+            return parts.ljust(_PLACES, b"\0").hex()
         return bytes(int(least) & 0xFF for least in _minima(self.hashes, _SALTS)).hex()
 
 

@@ -6,7 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from privcore.lower_bounds.released_columns import (
 )
 from privcore.lower_bounds.released_labels import (
     Declared,
+    Guesses,
     LabelCheck,
     LabelNight,
     check_counts,
@@ -80,7 +81,7 @@ class JudgedLabels:
         digest: of the rows' records, labels and strata.
         found: the figures; None where there is only one class.
         night: what these rows add to other nights; None likewise.
-        sketch: of records with both labels, by which a table that comes again is recognised.
+        sketch: of records with both labels, by which labels that come again are recognised.
         column: that was bet on; "" where none was.
     """
 
@@ -143,6 +144,8 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     if more is None and refuting == ["column"] and column in unnamed:
         more = column
     verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
+    if verdict is Verdict.VIOLATED and (gaps := _gaps(searched, coded, guesses, asked, seed)):
+        verdict, code, reason = Verdict.INCONCLUSIVE, ReasonCode.READS_MORE, gaps
     night = night_of_labels(
         counts, same=coded.same, declared=asked.declared, random=np.random.default_rng([seed, 3])
     )
@@ -153,7 +156,7 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
         reason,
         found=found,
         night=night,
-        sketch=HoldoutSketch.of([hashes]).text(),
+        sketch=HoldoutSketch.of([hashes]).text(few=True),
         column=column,
     )
 
@@ -267,7 +270,10 @@ def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
     found = found.filter(pl.col("true").is_not_null() & pl.col("record").is_not_null())
     if found.is_empty():
         raise _refused(f"no row has a true label in {asked.true!r}: name the column that has them.")
-    return found.sort("key", "tie")
+    found = found.sort("key", "tie")
+    if asked.record == EVERY_ROW:  # `key` holds released labels: their order must decide nothing
+        found = found[np.random.default_rng(asked.seed).permutation(found.height)]
+    return found
 
 
 def _repeat(table: pl.DataFrame) -> bool:
@@ -374,6 +380,35 @@ class _Coded:
         return np.bincount(cells[some], minlength=math.prod(shape)).reshape(shape)
 
 
+def _gaps(
+    searched: SearchedRows, coded: _Coded, guesses: Guesses, asked: AskedLabels, seed: int
+) -> str | None:
+    """Return a doubt where missing released labels alone refute, and may be missing by time.
+
+    A job that stops for an hour releases nothing, whatever the labels are, and labels vary by hour.
+    """
+    if None not in coded.values:
+        return None
+    given = coded.released != coded.values.index(None)
+    there = check_counts(
+        coded.counts(given), same=coded.same, declared=asked.declared, column=guesses, seed=seed
+    )
+    if there.refuted_by is not None:
+        return None
+    which = "no column of time says when: name it (time)"
+    if asked.time is not None:
+        some = given[: len(searched.true)]
+        shown = replace(searched, released=np.where(some, searched.true, -1))
+        by = reads_more(shown, [asked.time], seed=seed)
+        if by is None:
+            return None
+        which = f"{by!r} tells which: leave out rows of which the mechanism released nothing"
+    return (
+        f"{int((~given).sum()):,} rows have no released label, more of one true label than of "
+        f"another one, which alone would refute the declaration, and {which}."
+    )
+
+
 def _places(words: Sequence[str | None], known: Sequence[str | None]) -> NDArray[np.int64]:
     place = {word: number for number, word in enumerate(known)}
     return np.array([place.get(word, -1) for word in words])
@@ -478,7 +513,8 @@ def _copies(tested: pl.DataFrame, asked: AskedLabels) -> int:
     if asked.record != EVERY_ROW or not others:
         return 0
     alike = tested.select(pl.col("true", *others).map_batches(_hashable)).hash_rows(1)
-    rows = tested.select("true", "stratum", "released").with_columns(alike=alike).sort("alike")
+    rows = tested.select("true", "stratum", "released").with_columns(alike=alike)
+    rows = rows.sort("alike", maintain_order=True)
     place = pl.int_range(pl.len()).over("alike")
     rows = rows.with_columns(
         pair=(place % 2 == 1), agrees=pl.col("released").eq_missing(pl.col("released").shift(1))

@@ -118,6 +118,21 @@ def test_fresh_holdouts_agree_by_chance_alone() -> None:
     assert 0.5 / 256 < np.mean(pairs) / 32 < 2.0 / 256
 
 
+@pytest.mark.parametrize(("again", "least", "most"), [(0, 0, 2), (200, 20, 80), (1_000, 130, 197)])
+def test_sketches_of_few_rows_that_come_again_are_the_same(
+    again: int, least: int, most: int
+) -> None:
+    """200 pairs of 2,000 rows; the same where one of 6 parts is that of a row of both."""
+    found = 0
+    for run in range(200):
+        random = np.random.default_rng([run, 7])
+        both = random.integers(0, 2**63, again, dtype=np.uint64)
+        new = random.integers(0, 2**63, (2, 2_000 - again), dtype=np.uint64)
+        sketches = [HoldoutSketch.of([np.append(both, one)]).text(few=True) for one in new]
+        found += int(same_holdout(sketches)[1]) == 0
+    assert least <= found <= most
+
+
 def test_no_row_is_found_in_a_sketch() -> None:
     """About one row in 256 has the byte of its place, among these 300 rows and 300 others."""
     text = np.frombuffer(bytes.fromhex(of(numbers(300)).text() or ""), dtype=np.uint8)

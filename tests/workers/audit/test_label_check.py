@@ -24,6 +24,7 @@ from scipy.stats import binom
 from flows.learn.demo import recipes
 from privcore.attacks import generator
 from privcore.lower_bounds.released_labels import Declared, check_counts
+from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.mechanisms import (
     LaplaceOneHot,
     NoisyMax,
@@ -308,6 +309,22 @@ def test_records_privatised_afresh_are_counted_and_voted(nights: int, least: flo
         assert least < float(lost[0]) < math.log(right / (1 - right))
 
 
+def test_rows_of_few_values_are_no_copies() -> None:
+    """Many rows are alike, and which of these are held against each other follows from no coin."""
+    for run in range(5):
+        day = honest(np.random.default_rng([run, 7]), 3_000)
+        few = day.select("y", "z", hour=pl.col("time").dt.hour())
+        judged = judge_labels(few, asked(record="row", time=None))
+        assert judged.code is not ReasonCode.RECORDS_REPEAT
+
+
+def test_no_coin_decides_which_rows_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.audit.label_check.SEARCHED", 1_500)
+    day = with_hours(np.random.default_rng([5, 7]), 6_000)
+    few = day.select("y", "z", hour=pl.col("time").dt.hour())
+    assert verdict(judge_labels(few, asked(record="row", time="hour"))) == "not_refuted None"
+
+
 def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(copy=pl.col("y"))
     holes = day.with_columns(
@@ -329,6 +346,34 @@ def test_a_missing_released_label_can_leak() -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000)
     only = pl.when((pl.col("y") == 1) & (pl.col("id") % 10 == 0)).then(None).otherwise("z")
     assert verdict(judge_labels(day.with_columns(z=only), asked())) == "violated this_night"
+
+
+def with_hours(random: np.random.Generator, rows: int) -> pl.DataFrame:
+    """Return an honest day on which the share of ones depends on the hour, as everywhere."""
+    day = honest(random, rows)
+    share = np.where(day["time"].dt.hour().to_numpy() < 3, 0.03, 0.4)
+    true = (random.random(rows) < share).astype(np.int64)
+    released = RandomizedResponse(1.0, 2).sample(true, random)
+    return day.with_columns(y=pl.Series(true), z=pl.Series(released))
+
+
+def test_a_job_that_released_nothing_for_some_hours_is_a_doubt() -> None:
+    """Then missing labels are more often of one class, which a bet on them alone would accuse."""
+    stopped = pl.when(pl.col("time").dt.hour() < 3).then(None)
+    for run in range(5):
+        random = np.random.default_rng([run, 7])
+        day = with_hours(random, 6_000)
+        gaps = day.with_columns(z=stopped.otherwise("z"))
+        judged = judge_labels(gaps, asked())
+        assert verdict(judged) == "inconclusive reads_more"
+        assert "'time' tells which" in judged.reason
+        silent = judge_labels(gaps.drop("time"), asked(time=None))
+        assert verdict(silent) == "inconclusive reads_more"
+        assert "name it (time)" in silent.reason
+        left = judge_labels(gaps.drop_nulls("z"), asked())
+        assert verdict(left) == "not_refuted None"
+        broken = off(day.with_columns(z=stopped.otherwise("z")), 300)
+        assert verdict(judge_labels(broken, asked())) == "violated this_night"
 
 
 def test_few_labels_and_one_class_are_inconclusive() -> None:

@@ -1,13 +1,18 @@
 """Nights of released labels as records: their columns, how they stand together, and what fails."""
 
 import datetime as dt
+import functools
 import math
 import pathlib
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import binom
 
+from privcore.attacks import HoldoutSketch
+from privcore.lower_bounds.released_labels import Declared, Thinning
+from privcore.lower_bounds.windows import ClaimedNight, declarations_refuted
 from privcore.mechanisms import RandomizedResponse
 from tests.support.lake import DAY
 from workers.audit.request import Request
@@ -20,6 +25,7 @@ from workers.plan import Plan
 from workers.sources.label_releases import ReleasedLabels, ReleasedNight
 from workers.warehouse.nights_together import commit_nights, with_windows
 from workers.warehouse.schema import AuditRecord
+from workers.warehouse.standings import by_recurrence, recurs_from
 from workers.warehouse.store import Warehouse
 
 PLAN = Plan(secret="released_labels")  # type: ignore[arg-type]  # noqa: S106
@@ -118,6 +124,27 @@ def test_a_table_that_comes_again_adds_nothing_to_its_first_night(tmp_path: path
     )
     assert last["nights_averaged"]
     assert last["verdict_together"] != "violated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", [0.1, 0.2, 0.4])
+def test_people_who_come_again_with_their_answers_accuse_nobody(again: float) -> None:
+    """100 series of 28 nights at the truth; some of 3,335 labels keep their answers, at 0.01."""
+    rows, claim = 3_335, Declared(1.0)
+    thinning, keep = Thinning.of(np.array([[1_668, 1_667]]), claim), math.e / (1.0 + math.e)
+    old, refuted = int(again * rows), 0
+    for series in range(100):
+        random = np.random.default_rng([series, 7])
+        known, right = random.integers(0, 2**63, old, dtype=np.uint64), random.binomial(old, keep)
+        nights, sketches = [], []
+        for _ in range(28):
+            new = random.integers(0, 2**63, rows - old, dtype=np.uint64)
+            sketches.append(HoldoutSketch.of([np.append(known, new)]).text(few=True))
+            wins = np.full(len(thinning.rows), right + random.binomial(rows - old, keep))
+            nights.append(ClaimedNight(1.0, thinning.log_wealth(wins)[:, claim.place], 0.0))
+        test = functools.partial(declarations_refuted, nights, significance=0.01)
+        refuted += bool(by_recurrence(test, recurs_from(sketches)).any())
+    assert refuted <= binom.isf(1e-3, 100, 0.01)
 
 
 def test_a_night_in_doubt_adds_nothing(tmp_path: pathlib.Path) -> None:
