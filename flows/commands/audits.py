@@ -265,13 +265,12 @@ def _print_committed(
 
     from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of, exit_code, with_next_steps
-    from workers.warehouse.nights_together import with_windows
+    from workers.warehouse.nights_together import audited_nights
     from workers.warehouse.store import Warehouse
 
     warehouse = Warehouse(settings.warehouse)
-    committed = [row.audit_id for row in rows]
-    stored = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(committed)))
-    audits = with_next_steps(with_windows(warehouse, stored))
+    stored = audited_nights(warehouse, {row.audit_id for row in rows})
+    audits = with_next_steps(stored)
     counting = _counting(stored, warehouse)
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)

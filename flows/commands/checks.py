@@ -167,8 +167,9 @@ def _units_in_both_splits(found: Rehearsal, unit: str | None, model: ModelSettin
 
 def _which_labels(found: Rehearsal, model: ModelSettings) -> str:
     """Ask which labels the column holds, where the mechanism changes them and no setting says."""
-    mechanism = None if found.privacy is None else found.privacy.mechanism
-    if mechanism is None or mechanism.name not in OF_LABELS or found.label_state is not None:
+    source = found.source
+    mechanism = None if source.privacy is None else source.privacy.mechanism
+    if mechanism is None or mechanism.name not in OF_LABELS or source.label_state is not None:
         return ""
     key = "labels.label_state" if model.checkpoints else "label.state"
     key = "scores.label_state" if model.scores else key
@@ -179,14 +180,14 @@ def _which_labels(found: Rehearsal, model: ModelSettings) -> str:
 
 
 def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
-    privacy = found.privacy
+    source, privacy, proxy_day = found.source, found.source.privacy, found.source.facts["proxy_day"]
     says = "declares nothing" if privacy is None else f"declares epsilon {privacy.epsilon:g}"
     read = "all rows read" if found.whole else "a sample read, --full reads all"
-    proxy = "" if found.proxy_day is None else f", proxy {found.proxy_day}"
-    at = "" if found.version is None else f", version {found.version}"
+    proxy = "" if proxy_day is None else f", proxy {proxy_day}"
+    at = "" if source.version is None else f", version {source.version}"
     place = model.scores or model.labels
     table = "" if place is None else f" of {place.table}{at}"
-    days = f", labels of {len(found.days)} days from {found.days[0]}" if found.days[1:] else ""
+    days = f", labels of {len(source.days)} days from {source.days[0]}" if source.days[1:] else ""
     return (
         f"{day}{table}{days}{proxy}, {says}; {found.training:,} training and {found.holdout:,} "
         f"holdout records ({read})"

@@ -15,6 +15,7 @@ from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 if TYPE_CHECKING:
     from flows.commands.gate_files import FileGate
     from flows.settings import PolicySettings
+    from workers.lake.mlflow_registry import Version
 
 app = typer.Typer()
 _FILES, _LIMIT, _REGISTRY = "Audit files", "Limit", "Registry"
@@ -182,28 +183,27 @@ def gate(
         raise typer.BadParameter(
             "--mlflow-model and --mlflow-version go together, --alias with them."
         )
-    from flows.commands.gate_files import Columns, FileGate
+    from flows.commands.gate_files import FileGate
     from workers.lake.mlflow_registry import Version
 
+    asked = FileGate(
+        *files,
+        label=label,
+        split=split,
+        holdout=holdout,
+        unit=unit,
+        features=tuple(feature or ()),
+        max_epsilon=max_epsilon,
+        declared=declared,
+        delta=delta or 0.0,
+        accepted=frozenset(accept or ()),
+        policy=_policy(config),
+        hand_over_file=hand_over_file,
+    )
     version = None
     if mlflow_model is not None and mlflow_version is not None:
         version = Version(mlflow_model, mlflow_version, alias)
-    raise typer.Exit(
-        _audited(
-            FileGate(
-                *files,
-                Columns(label, split, holdout, unit, tuple(feature or ())),
-                max_epsilon,
-                declared,
-                delta or 0.0,
-                frozenset(accept or ()),
-                _policy(config),
-                version,
-                hand_over_file,
-            ),
-            as_json=as_json,
-        )
-    )
+    raise typer.Exit(_audited(asked, version, as_json=as_json))
 
 
 def _files(
@@ -232,7 +232,7 @@ def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
     return load_settings(config).policy if named or settings_path(None).exists() else None
 
 
-def _audited(asked: "FileGate", *, as_json: bool) -> int:
+def _audited(asked: "FileGate", version: "Version | None", *, as_json: bool) -> int:
     """Audit files, print the decision, promote a version that passes, and return the exit code."""
     import polars as pl
 
@@ -250,8 +250,8 @@ def _audited(asked: "FileGate", *, as_json: bool) -> int:
     if CODES[decision.verdict]:
         step = decision.card.step
         typer.echo(plain_text(f"Next ({step.role}): {step.text}"), err=aside)
-    if asked.version is not None and decision.verdict is Verdict.NOT_REFUTED:
-        typer.echo(plain_text(promoted(asked.version, row)), err=aside)
+    if version is not None and decision.verdict is Verdict.NOT_REFUTED:
+        typer.echo(plain_text(promoted(version, row)), err=aside)
     return CODES[decision.verdict]
 
 

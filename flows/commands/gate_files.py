@@ -21,7 +21,7 @@ from privcore.rounding import exact
 from workers.audit.file_labels import FileLabels, read_given
 from workers.audit.run import run_audit
 from workers.lake.layout import Lake
-from workers.lake.manifest import MAX_EPSILON
+from workers.lake.manifest import MAX_EPSILON, Privacy
 from workers.lake.mlflow_registry import Version, check_version, promote
 from workers.lake.places import check_uri, local_path
 from workers.plan import Plan
@@ -29,7 +29,7 @@ from workers.sources.checkpoints.in_place import find_rows, in_place_files
 from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.proposal import propose
 from workers.sources.scores.score_tables import DeclaredPrivacy
-from workers.sources.tables.table_files import TableLook, look
+from workers.sources.tables.table_files import look
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 
@@ -37,73 +37,6 @@ ONE_DAY = dt.date(1970, 1, 2)
 """The day of the table. It is always the same, because chance follows from the day: a caller who
 asks again on another day gets the same answer."""
 _MODEL = "model"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Limit that the bound is compared with.
-
-    Attributes:
-        max_epsilon: the house's limit; None where there is none.
-        declared: the owner's epsilon; None where the house's limit stands in.
-        delta: of the declaration, or of the limit that stands in.
-        unit: column that says whose record each is; None where rows are audited.
-    """
-
-    max_epsilon: float | None
-    declared: float | None
-    delta: float = 0.0
-    unit: str | None = None
-
-    def declaration(self) -> DeclaredPrivacy:
-        """Return it as the settings declare.
-
-        The limit stands in as a declaration, so that the rules against a delta that says nothing
-        hold for it, too.
-        """
-        epsilon = self.max_epsilon if self.declared is None else self.declared
-        return DeclaredPrivacy.model_validate({
-            "epsilon": epsilon,
-            "delta": self.delta,
-            "unit": self.unit or "record",
-            "declared_by": MAX_EPSILON if self.declared is None else "--declared",
-        })  # fmt: skip
-
-    def plan(self) -> Plan:
-        """Return the plan of the audit: seed and significance are no one's choice."""
-        return Plan(policy_epsilon=self.max_epsilon, privacy_unit=self.unit)
-
-
-def audit_files(
-    target: str,
-    proxy: str,
-    labels: LabelTable,
-    limit: Limit,
-    *,
-    read_file: bool = False,
-) -> tuple[AuditRecord, FileLabels | None]:
-    """Audit a model file by the nightly audit's own path, and return the record.
-
-    Args:
-        target: path or URI of the audited model's file.
-        proxy: the same of an earlier model.
-        labels: the table, and what its columns mean.
-        limit: what the bound is held against.
-        read_file: whether to return, too, what the file itself gives away of the labels.
-    """
-    privacy = limit.declaration().as_privacy()
-    given = in_place_files(target, proxy, labels, day=ONE_DAY, privacy=privacy)
-    size = sum(file.size for file in find_rows(labels, _MODEL, ONE_DAY).files)
-    planned = Planned(Job(_MODEL, ONE_DAY), external_inputs=given, label_bytes=size)
-    plan, found = limit.plan(), None
-    with choose_executor([planned], RaySettings()) as executor:
-        record = run_audit(
-            Lake("."), _MODEL, ONE_DAY, plan=plan, executor=executor, external_inputs=given
-        )
-        if read_file and record.audit.status is Status.EVALUATED:
-            found = read_given(given, _MODEL, ONE_DAY, plan=plan, executor=executor)
-    row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})
-    return record.model_copy(update={"audit": row}), found
 
 
 def _without_days(reason: str) -> str:
@@ -227,71 +160,98 @@ _FLAGS = {"label": "--label", "holdout": "--split or --holdout"}
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns of the table, as far as the user named them."""
-
-    label: str | None
-    split: str | None
-    holdout: str | None
-    unit: str | None
-    features: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FileGate:
-    """Request of a caller: files, columns, and what the bound is held against."""
+    """Request of a caller: files, what the columns mean, and what the bound is held against.
+
+    Attributes:
+        target: path or URI of the model file that is to be released.
+        proxy: the same of an earlier model.
+        table: the same of the rows.
+        label: column of the label; None, as of the other columns, where the user named none.
+        split: column of the words train and holdout.
+        holdout: rule for holdout rows.
+        unit: column that says whose record each is; None where rows are audited.
+        features: NAME=COLUMN of each feature that has another name in the model.
+        max_epsilon: the house's limit; None where there is none.
+        declared: the owner's epsilon; None where the house's limit stands in.
+        delta: of the declaration, or of the limit that stands in.
+        accepted: reasons of an inconclusive audit that are taken for not_refuted.
+        policy: of the settings; None refuses nothing.
+        hand_over_file: whether the file itself goes to others, and is read for labels.
+    """
 
     target: str
     proxy: str
     table: str
-    columns: Columns
-    max_epsilon: float | None
-    declared: float | None
-    delta: float
-    accepted: frozenset[ReasonCode]
-    policy: PolicySettings | None
-    version: Version | None
+    label: str | None = None
+    split: str | None = None
+    holdout: str | None = None
+    unit: str | None = None
+    features: tuple[str, ...] = ()
+    max_epsilon: float | None = None
+    declared: float | None = None
+    delta: float = 0.0
+    accepted: frozenset[ReasonCode] = frozenset()
+    policy: PolicySettings | None = None
     hand_over_file: bool = False
 
     def decide(self) -> tuple[AuditRow, Decision]:
-        """Audit the target, and return the row and the decision.
+        """Audit the target by the nightly audit's own path, and return the row and the decision.
 
         Raises:
             TerminalError: a file is missing, or of no known format.
             TransientError: storage or a worker failed in a way that may go away.
         """
-        local = local_path(self.table)
-        place = str(local) if local is not None else check_uri(self.table)
-        labels = self._labels(place, look(place))
-        limit = Limit(self.max_epsilon, self.declared, self.delta, self.columns.unit)
+        labels, (privacy, plan) = self._labels(), self._limit()
+        given = in_place_files(self.target, self.proxy, labels, day=ONE_DAY, privacy=privacy)
+        size = sum(file.size for file in find_rows(labels, _MODEL, ONE_DAY).files)
+        planned = Planned(Job(_MODEL, ONE_DAY), external_inputs=given, label_bytes=size)
+        with choose_executor([planned], RaySettings()) as executor:
+            record = run_audit(
+                Lake("."), _MODEL, ONE_DAY, plan=plan, executor=executor, external_inputs=given
+            )
+            row = record.audit.model_copy(update={"reason": _without_days(record.audit.reason)})
+            record = record.model_copy(update={"audit": row})
+            decision = decision_of(record, self.accepted, self.policy)
+            if self.hand_over_file and row.status is Status.EVALUATED:
+                found = read_given(given, _MODEL, ONE_DAY, plan=plan, executor=executor)
+                decision = with_file(decision, row, found)
+        return row, decision
+
+    def _limit(self) -> tuple[Privacy, Plan]:
+        """Return what the bound is held against, and the plan of the audit.
+
+        The house's limit stands in as a declaration, so that the rules against a delta that says
+        nothing hold for it, too. The plan's seed and significance are no one's choice.
+        """
+        epsilon, by = self.declared, "--declared"
+        if epsilon is None:
+            epsilon, by = self.max_epsilon, MAX_EPSILON
+        unit = self.unit or "record"
+        declared = {"epsilon": epsilon, "delta": self.delta, "unit": unit, "declared_by": by}
         try:
-            limit.declaration(), limit.plan()
+            privacy = DeclaredPrivacy.model_validate(declared).as_privacy()
+            return privacy, Plan(policy_epsilon=self.max_epsilon, privacy_unit=self.unit)
         except ValidationError as error:
             rule = error.errors()[0]["msg"].lower()
             raise typer.BadParameter(f"--max-epsilon, --declared or --delta: {rule}.") from None
-        record, found = audit_files(
-            self.target, self.proxy, labels, limit, read_file=self.hand_over_file
-        )
-        decision = decision_of(record, self.accepted, self.policy)
-        return record.audit, with_file(decision, record.audit, found) if found else decision
 
-    def _labels(self, place: str, seen: TableLook) -> LabelTable:
-        """Return what the columns mean, as `attach` infers it."""
-        columns = self.columns
+    def _labels(self) -> LabelTable:
+        """Return the table, and what its columns mean, as `attach` infers it."""
+        local = local_path(self.table)
+        place = str(local) if local is not None else check_uri(self.table)
         given: dict[str, Any] = {
-            "label": columns.label,
-            "split": columns.split,
-            "holdout": columns.holdout,
+            "label": self.label,
+            "split": self.split,
+            "holdout": self.holdout,
         }
-        proposal = propose(seen, given, checkpoints=self.target, one_day=True)
+        proposal = propose(look(place), given, checkpoints=self.target, one_day=True)
         if proposal.missing:
             flags = ", ".join(_FLAGS[key] for key in proposal.missing)
             sentences = "; ".join(proposal.missing.values()).rstrip(".")
             raise typer.BadParameter(f"Give {flags} ({sentences}).")
-        renamed = feature_columns(columns.features)
-        content = {"day": None, "columns": renamed, "unit": columns.unit}
-        labels = {"table": place, **content, **proposal.settings}
-        return LabelTable.model_validate(labels)
+        content = {"day": None, "columns": feature_columns(self.features), "unit": self.unit}
+        return LabelTable.model_validate({"table": place, **content, **proposal.settings})
 
 
 def promoted(version: Version, row: AuditRow) -> str:

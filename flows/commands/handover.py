@@ -154,14 +154,12 @@ def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | 
     Raises:
         TerminalError: the audit is not its model's and day's verdict, or a file cannot be written.
     """
-    import polars as pl
-
     from flows.commands.verify import not_the_days
     from flows.report.pages import audit_page, blocks_of
     from flows.report.report_rows import shared_by, shared_labels
     from flows.report.site import page_name
     from privcore.exceptions import TerminalError
-    from workers.warehouse.nights_together import AuditedNight, with_windows
+    from workers.warehouse.nights_together import AuditedNight, audited_nights
     from workers.warehouse.table_row import typed_rows
 
     with working("Writing the page"):
@@ -169,8 +167,7 @@ def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | 
         whole = warehouse.whole_id(audit_id)
         if remark := not_the_days(warehouse, whole):
             raise TerminalError(f"There is no page of audit {whole[:8]}. {remark}")
-        found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
-        (night,) = typed_rows(AuditedNight, with_windows(warehouse, found))
+        (night,) = typed_rows(AuditedNight, audited_nights(warehouse, [whole]))
         shared = shared_labels(warehouse, night.day, settings.together)
         today = dt.datetime.now(dt.UTC).date()
         blocks = blocks_of(night, settings.policy, today, shared_by([night.model], shared))

@@ -113,16 +113,13 @@ def explain(
 
 def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
     """Return the card of an audit, and whether it is not the day's."""
-    import polars as pl
-
     from flows.commands.verify import not_the_days
     from flows.next_steps import cards_of
-    from workers.warehouse.nights_together import with_windows
+    from workers.warehouse.nights_together import audited_nights
 
     _, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
-    found = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id") == whole))
-    shown = with_windows(warehouse, found)
+    shown = audited_nights(warehouse, [whole])
     return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
 
 

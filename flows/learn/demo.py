@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from flows.progress import announce
-from flows.run.conclusion import publish
+from flows.run.conclusion import write
 from flows.run.nightly import backfill
 from flows.run.runs import start as start_flow
 from flows.settings import FILE, load_settings
@@ -129,7 +129,7 @@ def run_demo(*, folder: pathlib.Path, start: dt.date, days: int) -> DemoResult:
         file = str(folder / FILE)
         start_flow(backfill, first=audited[0], last=audited[-1], settings=file)
     warehouse = Warehouse(settings.warehouse)
-    report = pathlib.Path(publish(settings))
+    report = write(settings)
     shown = with_windows(warehouse, warehouse.current()).filter(pl.col("day").is_in(audited))
     return DemoResult(shown, report, rows, dropped, broken, before)
 

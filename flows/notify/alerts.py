@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -90,10 +90,6 @@ class _RefusedError(Exception):
 
 
 async def _post(webhook: WebhookSettings, body: bytes) -> int:
-    return await answered(webhook.url, body, _headers(webhook, body))
-
-
-async def answered(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     """Return the status that a POST is answered with within `_TIMEOUT` seconds, first to last.
 
     Nothing but the status is read: an answer may be endless, or unpack to gigabytes. It is asked
@@ -107,7 +103,9 @@ async def answered(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         async with (
             asyncio.timeout(_TIMEOUT),
             httpx.AsyncClient(timeout=_TIMEOUT) as client,
-            client.stream("POST", url, content=body, headers=dict(headers)) as answer,
+            client.stream(
+                "POST", webhook.url, content=body, headers=_headers(webhook, body)
+            ) as answer,
         ):
             return answer.status_code
     except (httpx.InvalidURL, UnicodeError):  # of an address with control characters, or no host

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import polars as pl
-
 from flows.next_steps import card_of
 from flows.notify.incidents import Incident, Stage, incident_id, incidents_before
 from flows.settings import Settings
@@ -27,7 +25,7 @@ from workers.plain_text import plain_text
 from workers.warehouse.acknowledgements import Acknowledgement
 from workers.warehouse.changes import Unlisted, unlisted_models
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.nights_together import AuditedNight, with_windows
+from workers.warehouse.nights_together import AuditedNight, audited_nights
 from workers.warehouse.schema import AuditRow, NoteRow, Status
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import typed_rows
@@ -173,10 +171,8 @@ def nights_of(rows: Sequence[AuditRow], settings: Settings) -> tuple[AuditedNigh
     """Return the rows that are stored and not withdrawn, with what other nights add to them."""
     warehouse = Warehouse(settings.warehouse)
     ids = {row.audit_id for row in rows}
-    ids -= warehouse.withdrawn(ids)
-    audits = warehouse.collect(warehouse.scan("audits").filter(pl.col("audit_id").is_in(ids)))
-    found = with_windows(warehouse, audits).sort("day", "model", "secret")
-    return typed_rows(AuditedNight, found)
+    found = audited_nights(warehouse, ids - warehouse.withdrawn(ids))
+    return typed_rows(AuditedNight, found.sort("day", "model", "secret"))
 
 
 def events(nights: Sequence[AuditedNight], settings: Settings) -> list[Event]:

@@ -9,8 +9,8 @@ import datetime as dt
 import math
 import pathlib
 import zoneinfo
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from privcore.lower_bounds import Verdict
 from workers.warehouse.acknowledgements import acknowledgements, with_acknowledgements
 from workers.warehouse.model_verdict import REACH
 from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
-from workers.warehouse.nights_together import with_windows
+from workers.warehouse.nights_together import audited_nights
 from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 
 PREFIX = "privaudit_"
@@ -40,29 +40,6 @@ HELP = {
 _FIGURES = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """A model's latest result.
-
-    Attributes:
-        model: its name.
-        secret: what the attack inferred: `label`, `membership` or `attribute:<column>`.
-        day: the audited day.
-        verdict: of the model's nights together, up to that day.
-        reason_code: why; None for not_refuted.
-        figures: of the day, by the names of `HELP`; what there is not, is None.
-        acknowledged_until: last day of the acknowledgement that covers its violation, if one does.
-    """
-
-    model: str
-    secret: str
-    day: dt.date
-    verdict: Verdict
-    reason_code: str | None
-    figures: dict[str, float | None]
-    acknowledged_until: dt.date | None = None
-
-
 def write_metrics(settings: Settings) -> None:
     """Replace the file that the settings name with each model's latest result, if they name one."""
     if settings.metrics is None:
@@ -74,8 +51,12 @@ def write_metrics(settings: Settings) -> None:
     replace_file(pathlib.Path(settings.metrics), text.encode())
 
 
-def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest]:
-    """Return the latest current record of each of these models and secrets."""
+def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[dict[str, Any]]:
+    """Return the latest current record of each of these models and secrets.
+
+    Each with what its nights say together, and as `acknowledged_until` the last day of the
+    acknowledgement that covers its violation, if one does.
+    """
     key = ("model", "secret")
     known = warehouse.current(
         every_secret=True,
@@ -83,28 +64,13 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[Latest
         columns=("audit_id", "day", "status", "exploratory", *key),
     ).sort("day")
     # Years of nights are read by these columns alone, and the latest nights whole.
-    latest = _whole(warehouse, known.unique(key, keep="last")).sort(key)
+    latest = audited_nights(warehouse, known.unique(key, keep="last")["audit_id"]).sort(key)
     violated = latest.filter(pl.col(VERDICT) == Verdict.VIOLATED).select(*key, last="day")
     until = _acknowledged(warehouse, known.join(violated, on=key))
     return [
-        Latest(
-            model=row["model"],
-            secret=row["secret"],
-            day=row["day"],
-            verdict=Verdict(row[VERDICT]),
-            reason_code=row[REASON_CODE],
-            figures={name: row[name] for name in _FIGURES},
-            acknowledged_until=until.get((row["model"], row["secret"])),
-        )
+        row | {"acknowledged_until": until.get((row["model"], row["secret"]))}
         for row in latest.iter_rows(named=True)
     ]
-
-
-def _whole(warehouse: Warehouse, named: pl.DataFrame) -> pl.DataFrame:
-    """Return the audits of these ids with what other nights add to them."""
-    wanted = pl.col("audit_id").is_in(named["audit_id"].implode())
-    audits = warehouse.collect(warehouse.scan("audits").filter(wanted))
-    return with_windows(warehouse, audits)
 
 
 def _acknowledged(
@@ -123,25 +89,27 @@ def _acknowledged(
     if nights.is_empty() or not acknowledgements(warehouse, nights["model"].unique().to_list()):
         return {}
     refuting = (pl.col("verdict") == Verdict.VIOLATED) | pl.col(REFUTED)
-    found = _whole(warehouse, nights).filter(refuting).sort("day")
+    found = audited_nights(warehouse, nights["audit_id"]).filter(refuting).sort("day")
     return {
         (row["model"], row["secret"]): row["acknowledged_until"]
         for row in with_acknowledgements(warehouse, found).iter_rows(named=True)
     }
 
 
-def metrics_text(latest: Iterable[Latest], zone: dt.tzinfo, listed: Iterable[str] = ()) -> str:
-    """Return the text of the file."""
+def metrics_text(
+    latest: Iterable[Mapping[str, Any]], zone: dt.tzinfo, listed: Iterable[str]
+) -> str:
+    """Return the text of the file, of records as `latest_records` returns them."""
     samples: dict[str, list[str]] = {name: [] for name in HELP}
     for model in listed:
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))
     for one in latest:
-        who = {"model": one.model, "secret": one.secret}
-        why = {"verdict": one.verdict, "reason_code": one.reason_code or ""}
+        who = {"model": one["model"], "secret": one["secret"]}
+        why = {"verdict": one[VERDICT], "reason_code": one[REASON_CODE] or ""}
         samples["verdict"].append(_sample("verdict", 1.0, **who, **why))
-        end = dt.datetime.combine(one.day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
-        figures = one.figures | {
-            "acknowledged_until_seconds": _end_of(one.acknowledged_until),
+        end = dt.datetime.combine(one["day"] + dt.timedelta(days=1), dt.time(), tzinfo=zone)
+        figures = {name: one[name] for name in _FIGURES} | {
+            "acknowledged_until_seconds": _end_of(one["acknowledged_until"]),
             "audited_day_end_seconds": end.timestamp(),
         }
         for name, value in figures.items():

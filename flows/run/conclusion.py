@@ -18,14 +18,9 @@ from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.maintenance import compact_crowded
+from workers.warehouse.night_row import VERDICT
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
-
-
-def publish(settings: Settings) -> str:
-    """Write the report and return where people open it."""
-    path = write(settings)
-    return settings.report_url or str(path)
 
 
 def write(settings: Settings) -> pathlib.Path:
@@ -86,7 +81,7 @@ class ReportUnpublishedError(AuditError):
 def _published(settings: Settings) -> tuple[str | None, str | None]:
     """Write the report; return where people open it, or else why it could not be written."""
     try:
-        return publish(settings), None
+        return settings.report_url or str(write(settings)), None
     except BaseException as error:  # records and alerts are safe, and come first
         if not is_failure(error):
             raise
@@ -146,9 +141,9 @@ def _violated(settings: Settings) -> str:
     """Name the listed models that are violated by their own last records, of whichever night."""
     listed = [model.name for model in settings.models]
     found = [
-        named(one.model, one.secret)
+        named(one["model"], one["secret"])
         for one in latest_records(Warehouse(settings.warehouse), listed)
-        if one.verdict is Verdict.VIOLATED
+        if one[VERDICT] == Verdict.VIOLATED
     ]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f" Violated at the last record: {', '.join(found[:_NAMED])}{more}." if found else ""

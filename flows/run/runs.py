@@ -60,11 +60,6 @@ RETRIES: dict[str, Any] = {
 """`PATIENCE`, as options of a Prefect task."""
 
 
-def do(task: Task[..., Any], *arguments: Any) -> Any:
-    """Run a task in this thread and return its result."""
-    return task(*arguments) if in_prefect() else _try(task, arguments)
-
-
 def submit(task: Task[..., Any], *arguments: Any) -> Callable[[], Any]:
     """Start a task. Return a function that waits for it and returns its value or its exception."""
     if in_prefect():

@@ -51,7 +51,6 @@ from .windows import (
     standing_epsilons,
     standing_length,
     window_epsilon_lower,
-    window_epsilons,
 )
 
 __all__ = [
@@ -110,5 +109,4 @@ __all__ = [
     "standing_length",
     "success_rate_lower",
     "window_epsilon_lower",
-    "window_epsilons",
 ]

@@ -99,48 +99,19 @@ def window_epsilon_lower(
         InvalidInputError: no nights, a wealth of another grid, a value out of its range, days that
             do not ascend or are not one for each night.
     """
-    bounds = window_epsilons(
-        nights,
-        days=range(len(nights)) if days is None else days,
-        spans=[(0, len(nights))],
-        significance=[significance],
-        recurring=recurring,
-    )
-    return float(bounds[0])
-
-
-def window_epsilons(
-    nights: Sequence[Night],
-    *,
-    days: Sequence[int],
-    spans: Sequence[tuple[int, int]],
-    significance: Sequence[float],
-    recurring: bool,
-) -> NDArray[np.float64]:
-    """Return `window_epsilon_lower` of many windows over the same nights, shape (windows,).
-
-    Args:
-        nights: of one model under one claim, in their order.
-        days: the number of each night's day, ascending.
-        spans: first night of each window, and the first that it no longer holds.
-        significance: of each window.
-        recurring: as in `window_epsilon_lower`.
-    """
-    for one in significance:
-        check_significance(one)
-    wealth, placed = _stacked(nights), np.asarray(days, dtype=np.int64)
+    check_significance(significance)
+    wealth = _stacked(nights)
+    placed = np.arange(len(nights)) if days is None else np.asarray(days, dtype=np.int64)
     if placed.shape != (len(nights),) or (np.diff(placed) <= 0).any():
-        raise InvalidInputError("days", list(days), f"{len(nights)} numbers that ascend")
-    prices = np.array([night.price for night in nights])
-    points = np.zeros(len(spans), dtype=np.int64)
-    for place, (first, stop) in enumerate(spans):
-        left = significance[place] - float(prices[first:stop].sum())
-        if left > 0.0:
-            window, parts = wealth[first:stop], _parts(placed[first:stop])
-            if recurring:
-                window, parts = window.reshape(1, -1, window.shape[-1]), np.ones(1)
-            points[place] = _rejected_points(window, parts, -math.log(left)).max()
-    return _epsilon_at(points)
+        raise InvalidInputError("days", placed.tolist(), f"{len(nights)} numbers that ascend")
+    left = significance - float(np.array([night.price for night in nights]).sum())
+    if left <= 0.0:
+        return 0.0
+    parts = _parts(placed)
+    if recurring:
+        wealth, parts = wealth.reshape(1, -1, wealth.shape[-1]), np.ones(1)
+    points = _rejected_points(wealth, parts, -math.log(left)).max(keepdims=True)
+    return float(_epsilon_at(points)[0])
 
 
 def standing_epsilons(

@@ -272,7 +272,7 @@ def count_stages(arguments: list[str], file: pathlib.Path) -> None:
     counted("prove", run, "prove")
     counted("commit", Warehouse, "commit_all")
     counted("alert", auditing, "announce")
-    counted("draw", conclusion, "publish")
+    counted("draw", conclusion, "write")
     begun = time.process_time()
     from flows.cli import main  # noqa: PLC0415
 

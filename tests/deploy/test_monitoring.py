@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.notify.metrics import HELP, PREFIX, Latest, metrics_text
+from flows.notify.metrics import HELP, PREFIX, metrics_text
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
+from tests.support.warehouse import latest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES_FILE = ROOT / "deploy" / "prometheus" / "alerts.yaml"
@@ -96,10 +97,8 @@ def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> No
     file = tmp_path / "queries.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": queries}]}))
     promtool("check", "rules", str(file))
-    names = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
-    day, figures = dt.date(2026, 3, 2), dict.fromkeys(names, 1.0)
-    one = Latest('a"d\\s', "label", day, Verdict.VIOLATED, "this_night", figures, day)
-    promtool("check", "metrics", text=metrics_text([one], dt.UTC, ["ads"]))
+    text = metrics_text([latest('a"d\\s')], dt.UTC, ["ads"])
+    promtool("check", "metrics", text=text)
 
 
 def series(name: str, value: str, **labels: str) -> dict[str, str]:

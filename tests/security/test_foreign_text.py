@@ -19,12 +19,12 @@ from flows import cli
 from flows.commands.printing import json_text
 from flows.commands.terminal_tables import audits_table, frame_table
 from flows.notify.events import Event, Kind, without_markup
-from flows.notify.metrics import Latest, metrics_text
+from flows.notify.metrics import metrics_text
 from flows.report import templating
 from flows.report.site import page_names, write_pages
-from privcore.lower_bounds.verdicts import Verdict
 from tests.support.lake import DAY, PLAN, declared, label_path
 from tests.support.report import tables
+from tests.support.warehouse import latest
 from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
@@ -214,8 +214,7 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
 def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None:
     """Jira's and Redmine's were; and Alertmanager sends a model's name to Slack as it is."""
     alert = Event(Kind.MISSING, words, DAY, f"{words}: no audit", words, ("bea",))
-    latest = Latest(words, "label", DAY, Verdict.NOT_REFUTED, None, {})
-    for told in (json.dumps(alert.payload()), metrics_text([latest], dt.UTC, [words])):
+    for told in (json.dumps(alert.payload()), metrics_text([latest(words)], dt.UTC, [words])):
         assert not set("|<").intersection(told)
         assert "https://e" not in told
 

@@ -195,3 +195,18 @@ def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> 
     told = {"window_log_wealth": levels, "claimed_log_wealth": (wealth,) * 4}
     wealths = tuple(row.model_copy(update=told) for row in record.wealth)
     return record.model_copy(update={"wealth": wealths})
+
+
+def latest(model: str, **changes: Any) -> dict[str, Any]:
+    """Return a model's latest record as `latest_records` does, with figures of 1."""
+    figures = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
+    return {
+        "model": model,
+        "secret": "label",
+        "day": DAY,
+        "verdict_together": "violated",
+        "reason_code_together": "this_night",
+        "acknowledged_until": DAY,
+        **dict.fromkeys(figures, 1.0),
+        **changes,
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret, name_segments, segment_night
-from workers.audit.declaration import claim_of
+from workers.audit.declaration import claim_of, held_against
 from workers.audit.proving import check_result, countable
 from workers.audit.request import stored_request
 from workers.audit.run import find_inputs
@@ -122,7 +122,7 @@ def _check_rows(source: Source, plan: Plan) -> None:
 def _located(game: Game, result: PartialResult, fitted: FittedSegments, day: dt.date) -> Located:
     source, plan = game.source, game.plan
     counted = functools.partial(countable, game, result, day)
-    checked = check_result(game, result, day, counted=counted)
+    whole, arms = check_result(game, result, day, counted=counted)
     shown: list[tuple[int, str, tuple[int, int], SliceTallies]] = []
     too_small = 0
     for division, tallies in enumerate(result.slices[len(plan.slices) :]):
@@ -132,14 +132,14 @@ def _located(game: Game, result: PartialResult, fitted: FittedSegments, day: dt.
                 shown.append((division, name, (training, control), tallies))
             elif training or control:
                 too_small += 1
-    claim = claim_of(checked.privacy, plan)
+    claim = claim_of(held_against(source, plan, result), plan)
     nights = [
         segment_night(
-            tallies.tallies(name, classes=checked.tallies.classes),
+            tallies.tallies(name, classes=whole.classes),
             claim=claim,
             segments=len(shown),
             random=generator(plan.seed, source.model, str(day), "segment", division, name),
-            proxy_doubtful=checked.proxy_doubtful,
+            proxy_doubtful=arms is not None and arms.doubtful,
         )
         for division, name, _, tallies in shown
     ]

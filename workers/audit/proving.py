@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from privcore.attacks import ArmsComparison, LabelFit, Tallies, generator
 from privcore.attacks.known_labels import proxy_sentence
 from privcore.exceptions import TransientError, is_failure
-from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
+from privcore.lower_bounds import Grid, Secret, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.exact_statement import with_statement
 from workers.audit.judge import Grounds
@@ -33,7 +33,6 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT, other_words
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
-from workers.lake.manifest import Privacy
 from workers.looks.listed import check_looks
 from workers.plan import Plan
 from workers.scan.label_pass import Scan
@@ -115,7 +114,7 @@ def _proved(
     game = Game(inputs.source, request.plan)
     counted = functools.cache(functools.partial(countable, game, result, day))
     try:
-        record = _evaluated(request, partition, inputs, result, counted=counted, words=words)
+        record = _evaluated(game, request, day, inputs, result, counted=counted, words=words)
     except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
         record = failure_record(request, day, error)
         if record.audit.status is Status.ERROR:
@@ -147,8 +146,9 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
 
 
 def _evaluated(
+    game: Game,
     request: Request,
-    partition: Partition,
+    day: dt.date,
     inputs: Inputs,
     result: PartialResult,
     *,
@@ -160,21 +160,20 @@ def _evaluated(
     Raises:
         NotEvaluableError: what was scanned allows none.
     """
-    plan = request.plan
-    game = Game(inputs.source, plan)
-    checked = check_result(game, result, partition.day, counted=counted, words=words)
-    evidence = checked.evidence(inputs.source, plan, with_power=True)
-    read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest(request.digest_key))
-    grounds = Grounds(
-        inputs.source,
-        plan,
-        result,
-        checked.tallies,
-        checked.privacy,
-        evidence,
-        checked.arms,
+    source, plan = game.source, game.plan
+    tallies, arms = check_result(game, result, day, counted=counted, words=words)
+    privacy = held_against(source, plan, result)
+    evidence = read_evidence(
+        tallies,
+        claim=claim_of(privacy, plan),
+        choice=Grid(plan.fractions),
+        paper_delta=plan.delta,
+        random=generator(plan.seed, source.model, str(source.day), "border"),
+        proxy_doubtful=arms is not None and arms.doubtful,
+        with_power=True,
     )
-    return evaluated_record(read, grounds)
+    read = dataclasses.replace(inputs, labels_digest=result.content.hexdigest(request.digest_key))
+    return evaluated_record(read, Grounds(source, plan, result, tallies, privacy, evidence, arms))
 
 
 def check_scanned(
@@ -182,7 +181,7 @@ def check_scanned(
     result: PartialResult,
     counted: Callable[[], Tallies],
     *,
-    words: Callable[[], str] = lambda: "",
+    words: Callable[[], str],
 ) -> Tallies:
     """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
 
@@ -264,38 +263,6 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """Counts of one model, once it may be read.
-
-    Attributes:
-        tallies: of all records, or persons.
-        arms: how training and holdout compare; None where nothing rests on it.
-        privacy: the guarantee that the bound is held against; None where there is none.
-    """
-
-    tallies: Tallies
-    arms: ArmsComparison | None
-    privacy: Privacy | None
-
-    @property
-    def proxy_doubtful(self) -> bool:
-        """True if bets against the proxy may not win."""
-        return self.arms is not None and self.arms.doubtful
-
-    def evidence(self, source: Source, plan: Plan, *, with_power: bool = False) -> Evidence:
-        """Return the evidence against what was declared."""
-        return read_evidence(
-            self.tallies,
-            claim=claim_of(self.privacy, plan),
-            choice=Grid(plan.fractions),
-            paper_delta=plan.delta,
-            random=generator(plan.seed, source.model, str(source.day), "border"),
-            proxy_doubtful=self.proxy_doubtful,
-            with_power=with_power,
-        )
-
-
 def check_result(
     game: Game,
     result: PartialResult,
@@ -303,8 +270,10 @@ def check_result(
     *,
     counted: Callable[[], Tallies],
     words: Callable[[], str] = lambda: "",
-) -> Checked:
-    """Return what was counted of one model, once it may be read.
+) -> tuple[Tallies, ArmsComparison | None]:
+    """Return what was counted of one model, once it may be read, and how its arms compare.
+
+    The comparison is None where nothing rests on it.
 
     Raises:
         NotEvaluableError: too few records, a proxy that knows the labels, or arms that
@@ -321,7 +290,7 @@ def check_result(
         raise NotEvaluableError(
             Reason.ARMS_DIFFER, arms.sentence(repr(source.label.classes[place]))
         )
-    return Checked(tallies, arms, held_against(source, plan, result))
+    return tallies, arms
 
 
 def _check_proxy(fits: Sequence[tuple[LabelFit, LabelFit]], day: dt.date) -> None:

@@ -123,7 +123,7 @@ def _audit_row(inputs: Inputs, grounds: Grounds, identity: dict[str, Any]) -> Au
         control_epsilon_lower=control.epsilon_lower,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
-        **_declaration(inputs, grounds.privacy),
+        **declared_columns(grounds.privacy, inputs.epsilon_accounted),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
@@ -135,15 +135,15 @@ def _label_column(source: Source, plan: Plan) -> str | None:
     return source.label.column if plan.secret is Secret.LABEL else None
 
 
-def _declaration(inputs: Inputs, privacy: Privacy | None) -> dict[str, Any]:
+def declared_columns(privacy: Privacy | None, epsilon_accounted: float | None) -> dict[str, Any]:
     """Return the columns of the declaration; without one, those of the accounting alone."""
     if privacy is None:
-        return {"epsilon_accounted": inputs.epsilon_accounted}
+        return {"epsilon_accounted": epsilon_accounted}
     return {
         "epsilon_declared": privacy.epsilon,
         "delta_declared": privacy.delta,
         "neighbors": privacy.neighbors,
-        "epsilon_accounted": inputs.epsilon_accounted,
+        "epsilon_accounted": epsilon_accounted,
         "mechanism": privacy.mechanism.name if privacy.mechanism else None,
         "declared_by": privacy.declared_by,
         "declared_at": privacy.declared_at,
@@ -159,7 +159,8 @@ def known_without_labels(
     where one of them was replaced.
     """
     source, digests = inputs.source, inputs.source.digests()
-    declared = _declaration(inputs, held_against(source, plan, result.in_public()))
+    privacy = held_against(source, plan, result.in_public())
+    declared = declared_columns(privacy, inputs.epsilon_accounted)
     identity = {
         "audit_id": digest_of(
             source.model, source.day, plan, {"failed": audit_id, **dataclasses.asdict(digests)}

@@ -17,7 +17,6 @@ from workers.labels.columns import other_words
 from workers.labels.parquet import read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelState, Privacy
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.join_context import JoinContext
@@ -38,11 +37,7 @@ class Rehearsal:
         training: records that training saw, of those that were read.
         holdout: records that it did not see.
         whole: whether all of the day was read.
-        days: those whose labels were read.
-        proxy_day: of the checkpoint that serves as proxy; None of score tables.
-        privacy: what is declared; None where nothing is.
-        label_state: whether the labels are the secret ones; None where unknown.
-        version: of the table that was read; None of a folder, and in the lake.
+        source: where the night comes from.
         units_in_both_splits: of the privacy units that were sampled, those in the holdout that have
             training rows too, and so are no control.
         other_unit: why the declaration is not held against the bound; "" where it is.
@@ -51,13 +46,9 @@ class Rehearsal:
     training: int
     holdout: int
     whole: bool
-    days: tuple[dt.date, ...]
-    proxy_day: dt.date | None
-    privacy: Privacy | None
-    label_state: LabelState
-    version: int | None
-    units_in_both_splits: int = 0
-    other_unit: str = ""
+    source: Source
+    units_in_both_splits: int
+    other_unit: str
 
 
 def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False) -> Rehearsal:
@@ -69,31 +60,18 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     Raises:
         NotEvaluableError: the audit would be refused; the reason and the sentence are its own.
     """
-    source = find_inputs(lake, day, request).source
-    counts, all_of_it, both, unit = _on_a_sample(source, day, request)
-    if whole:
-        ((record,),) = run_batches(lake, day, [request], executor=InProcess())
-        audit = record.audit
-        if audit.status is not Status.EVALUATED:
-            raise NotEvaluableError(Reason(audit.detail or Reason.DEADLINE), audit.reason)
-        counts = audit.records or 0, audit.control_records or 0
-    return Rehearsal(
-        *counts,
-        whole=whole or all_of_it,
-        days=source.days,
-        proxy_day=source.facts["proxy_day"],
-        privacy=source.privacy,
-        label_state=source.label_state,
-        version=source.version,
-        units_in_both_splits=both,
-        other_unit=unit,
-    )
+    found = _on_a_sample(find_inputs(lake, day, request).source, day, request)
+    if not whole:
+        return found
+    ((record,),) = run_batches(lake, day, [request], executor=InProcess())
+    audit = record.audit
+    if audit.status is not Status.EVALUATED:
+        raise NotEvaluableError(Reason(audit.detail or Reason.DEADLINE), audit.reason)
+    training, holdout = audit.records or 0, audit.control_records or 0
+    return dataclasses.replace(found, training=training, holdout=holdout, whole=True)
 
 
-def _on_a_sample(
-    source: Source, day: dt.date, request: Request
-) -> tuple[tuple[int, int], bool, int, str]:
-    """Return records by arm, whether they are all, units in both splits, and another unit."""
+def _on_a_sample(source: Source, day: dt.date, request: Request) -> Rehearsal:
     plan = request.plan
     game = Game(source, plan)
     with contextlib.ExitStack() as made:
@@ -112,8 +90,8 @@ def _on_a_sample(
     training, holdout = (
         sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
     )
-    unit = other_unit(source, plan, result)
-    return (training, holdout), all_of_it, game.units_in_both_splits(result), unit
+    both, unit = game.units_in_both_splits(result), other_unit(source, plan, result)
+    return Rehearsal(training, holdout, all_of_it, source, both, unit)
 
 
 def _sample(root: Lake, partition: Partition) -> Iterator[WorkUnit]:

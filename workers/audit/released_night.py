@@ -19,7 +19,7 @@ from privcore.lower_bounds.released_labels import Declared, LabelNight
 from privcore.lower_bounds.windows import Night
 from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels
 from workers.audit.proving import failure_record
-from workers.audit.record import digest_of, flat, identity_of
+from workers.audit.record import declared_columns, digest_of, flat, identity_of
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Privacy, guarantee_of
@@ -56,17 +56,13 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning}), None
     )
     identity |= {"target_sha256": read.target, "labels_digest": digest}
-    claim: dict[str, Any] = {
-        "model": request.model,
-        "day": day,
-        "neighbors": privacy.neighbors,
-        "epsilon_declared": privacy.epsilon,
-    }
     night = _silent(judged.night) if judged.doubtful else judged.night
     audit = AuditRow(
         **identity,
-        **claim,
+        **declared_columns(privacy, None),
         **_figures(judged, night),
+        model=request.model,
+        day=day,
         recorded_at=dt.datetime.now(dt.UTC),
         status=Status.EVALUATED,
         source=read.to_json(),
@@ -74,17 +70,16 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         secret=plan.secret_name,
         label_column=table.true,
         significance=plan.night_significance,
-        delta_declared=privacy.delta,
-        mechanism=privacy.mechanism.name if privacy.mechanism else None,
-        declared_by=privacy.declared_by,
-        declared_at=privacy.declared_at,
         plan=plan.model_dump_json(),
     )
     wealth = WealthRow(
         **identity,
-        **claim,
+        model=request.model,
+        day=day,
         family=PureDP().name if privacy.delta == 0.0 else ApproxDP().name,
         delta=privacy.delta,
+        neighbors=privacy.neighbors,
+        epsilon_declared=privacy.epsilon,
         classes=judged.classes,
         labels_recur=plan.labels_recur,
         holdout_sketch=judged.sketch,

@@ -7,12 +7,10 @@ be seen: its e-values are held against what the first model declares.
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from privcore.guarantees import Relation
 from privcore.lower_bounds import WINDOW_EPSILONS, refutes
@@ -23,52 +21,12 @@ _OF_STANDINGS = ("standing_price", "labels_recur", "holdout_sketch", "method_ver
 _GAUSSIAN = "gaussian"
 
 
-@dataclass(frozen=True, slots=True)
-class DrillNight:
-    """One night of a drill.
+def drill_nights(warehouse: Warehouse, models: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the current nights of these models by name, in order; of labels alone.
 
-    Attributes:
-        day: whose labels.
-        family: of its own claim; with `delta` and `relation` it says what its e-values are against.
-        delta: see there.
-        relation: see there.
-        log_wealth: shape (strategies, points of `WINDOW_EPSILONS`), at the standing's stakes.
-        epsilon_lower: what the night proves alone.
-        stored: what else a standing is made of.
+    Each with what is stored of its own claim and for standings, and its `log_wealth`, shape
+    (strategies, points of `WINDOW_EPSILONS`), at the standing's stakes.
     """
-
-    day: dt.date
-    family: str
-    delta: float
-    relation: Relation
-    log_wealth: NDArray[np.float64]
-    epsilon_lower: float
-    stored: Mapping[str, Any]
-
-    def against(self, night: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return it as a night of a standing under another model's claim.
-
-        None where its e-values say nothing of that claim: its delta is smaller, or one of the two
-        is a Gaussian claim and the other none. The claim's epsilon is rounded up to the grid.
-        """
-        alike = self.family == night["family"] or _GAUSSIAN not in {self.family, night["family"]}
-        if night["epsilon_declared"] is None or night["delta"] > self.delta or not alike:
-            return None
-        steps = Relation(night["neighbors"]).replacements / self.relation.replacements
-        epsilon = night["epsilon_declared"] * steps
-        place = int(np.searchsorted(WINDOW_EPSILONS, epsilon - 1e-9))
-        if place == WINDOW_EPSILONS.size:
-            return None
-        return {
-            **self.stored,
-            "epsilon_declared": epsilon,
-            "claimed_log_wealth": self.log_wealth[:, place],
-            "alone": refutes(self.epsilon_lower, epsilon),
-        }
-
-
-def drill_nights(warehouse: Warehouse, models: Iterable[str]) -> dict[str, tuple[DrillNight, ...]]:
-    """Return the current nights of these models by name, in order; of labels alone."""
     named = sorted(set(models))
     if not named:
         return {}
@@ -88,25 +46,16 @@ def drill_nights(warehouse: Warehouse, models: Iterable[str]) -> dict[str, tuple
         lasting=pl.coalesce("standing_log_wealth", "window_log_wealth"),
     )
     rows = warehouse.collect(wealth.join(counted.lazy(), on="audit_id").sort("model", "day"))
-    found: dict[str, list[DrillNight]] = {name: [] for name in named}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in named}
     for row in rows.filter(pl.col("lasting").is_not_null()).iter_rows(named=True):
-        found[row["model"]].append(
-            DrillNight(
-                day=row["day"],
-                family=row["family"],
-                delta=row["delta"],
-                relation=Relation(row["neighbors"]),
-                log_wealth=np.array(row["lasting"]).reshape(-1, WINDOW_EPSILONS.size),
-                epsilon_lower=row["epsilon_lower"],
-                stored={name: row[name] for name in _OF_STANDINGS},
-            )
-        )
-    return {name: tuple(nights) for name, nights in found.items()}
+        row["log_wealth"] = np.array(row.pop("lasting")).reshape(-1, WINDOW_EPSILONS.size)
+        found[row["model"]].append(row)
+    return found
 
 
 def drill_refuted_after(
     night: Mapping[str, Any],
-    nights: Sequence[DrillNight],
+    nights: Sequence[Mapping[str, Any]],
     *,
     since: dt.date,
     significance: float,
@@ -115,17 +64,40 @@ def drill_refuted_after(
 
     Args:
         night: of the model whose claim it is, with the columns of `ModelNights`.
-        nights: of the drill.
+        nights: of the drill, as `drill_nights` returns them.
         since: first day of the model's nights that stand together.
         significance: of the model's standing; a night alone is held against its own bound.
     """
     held = [
         found
         for one in nights
-        if since <= one.day <= night["day"] and (found := one.against(night)) is not None
+        if since <= one["day"] <= night["day"] and (found := against_claim(one, night)) is not None
     ]
     if not held:
         return None
     together = standings(held, significance=significance, wanted=(), near=range(len(held)))
     refuted = (one["alone"] or together[place].refuted for place, one in enumerate(held))
     return next((count for count, one in enumerate(refuted, 1) if one), 0)
+
+
+def against_claim(drill: Mapping[str, Any], night: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a drill's night as one of a standing under another model's claim.
+
+    None where its e-values say nothing of that claim: its delta is smaller, or one of the two is a
+    Gaussian claim and the other none. The claim's epsilon is rounded up to the grid.
+    """
+    families = {drill["family"], night["family"]}
+    alike = len(families) == 1 or _GAUSSIAN not in families
+    if night["epsilon_declared"] is None or night["delta"] > drill["delta"] or not alike:
+        return None
+    own, asked = (Relation(one["neighbors"]).replacements for one in (drill, night))
+    epsilon = night["epsilon_declared"] * (asked / own)
+    place = int(np.searchsorted(WINDOW_EPSILONS, epsilon - 1e-9))
+    if place == WINDOW_EPSILONS.size:
+        return None
+    return {
+        **drill,
+        "epsilon_declared": epsilon,
+        "claimed_log_wealth": drill["log_wealth"][:, place],
+        "alone": refutes(drill["epsilon_lower"], epsilon),
+    }

@@ -2,7 +2,8 @@
 
 import bisect
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,29 +31,47 @@ class NightEvidence:
     standing: Night
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelNights:
     """One model's nights of one secret, in order, but those that were audited by a plan of one run.
 
     Attributes:
         model: whose.
         rows: what is stored of each but its wealth, in the order of days.
-        ids: of each audit.
-        days: of each.
-        claims: of each, with its mode of trust; only nights of one stand in one window.
-        starts: index of the night with which each one's standing begins.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
     """
 
     model: str
     rows: pl.DataFrame
-    ids: list[str]
-    days: list[dt.date]
-    claims: list[tuple[object, ...]]
-    starts: list[int]
     wanted: list[int]
     firsts: Mapping[int, Mapping[str, Any]]
+
+    @functools.cached_property
+    def ids(self) -> list[str]:
+        """Return each night's audit."""
+        return self.rows["audit_id"].to_list()
+
+    @functools.cached_property
+    def days(self) -> list[dt.date]:
+        """Return each night's day."""
+        return self.rows["day"].to_list()
+
+    @functools.cached_property
+    def claims(self) -> list[tuple[object, ...]]:
+        """Return each night's claim and mode of trust; only nights of one stand in one window."""
+        return self.rows.select(*_CLAIM, TRUST).rows()
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        """Return the index of the night with which each one's standing begins."""
+        starts: list[int] = []
+        for place, price in enumerate(self.rows["standing_price"]):
+            begun = starts[-1] if starts else 0
+            changed = place > 0 and self.claims[place] != self.claims[place - 1]
+            over = place - begun >= standing_length(price or 0.0)
+            starts.append(place if changed or over else begun)
+        return starts
 
     def series(self) -> list[list[str]]:
         """Return the nights' ids; where first audits had the same claim, also as these have it."""
@@ -63,10 +82,6 @@ class ModelNights:
         }
         at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
         return [self.ids, at_first] if first else [self.ids]
-
-    def compared(self) -> list[int]:
-        """Return the wanted nights and those that each is compared with, ascending."""
-        return sorted({one for place in self.wanted for one in (place - 1, place) if one >= 0})
 
     def recurs(self, start: int, place: int) -> NDArray[np.bool_]:
         """Return whether labels come again on the nights of a standing up to `place`."""
@@ -79,15 +94,13 @@ class ModelNights:
         """Return the nights whose wealth some wanted night's window or standing needs."""
         needed: set[int] = set()
         for place in self.wanted:
-            earliest = first_of(self.days[place], WINDOW)
-            first = min(self.starts[place], bisect.bisect_left(self.days, earliest))
-            needed.update(range(first, place + 1))
+            needed.update(range(min(self.starts[place], self.window_of(place)), place + 1))
         return needed
 
-
-def first_of(day: dt.date, days: int) -> dt.date:
-    """Return the first of so many days up to one; the calendar's first where it has fewer."""
-    return dt.date.fromordinal(max(1, day.toordinal() - days + 1))
+    def window_of(self, place: int) -> int:
+        """Return the index of the first night within the days of the window that ends with one."""
+        earliest = max(1, self.days[place].toordinal() - WINDOW + 1)  # the calendar's first at most
+        return bisect.bisect_left(self.days, dt.date.fromordinal(earliest))
 
 
 def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNights]:
@@ -111,25 +124,11 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
     firsts = _firsts(warehouse, stored, wealth)
     asked = set(audits["audit_id"])
     for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
-        ids, days = rows["audit_id"].to_list(), rows["day"].to_list()
-        wanted = [place for place, audit_id in enumerate(ids) if audit_id in asked]
+        wanted = [place for place, one in enumerate(rows["audit_id"]) if one in asked]
         if wanted:
-            claims = rows.select(*_CLAIM, TRUST).rows()
-            starts = _starts(claims, rows["standing_price"].to_list())
-            yield ModelNights(
-                model=str(model),
-                rows=rows,
-                ids=ids,
-                days=days,
-                claims=claims,
-                starts=starts,
-                wanted=wanted,
-                firsts={
-                    place: firsts[model, secret, day]
-                    for place, day in enumerate(days)
-                    if (model, secret, day) in firsts
-                },
-            )
+            named = ((model, secret, day) for day in rows["day"])
+            first = {place: firsts[key] for place, key in enumerate(named) if key in firsts}
+            yield ModelNights(str(model), rows, wanted, first)
 
 
 def _firsts(
@@ -145,16 +144,6 @@ def _firsts(
     stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
     rows = warehouse.collect(stored).iter_rows(named=True)
     return {(row["model"], row["secret"], row["day"]): row for row in rows}
-
-
-def _starts(claims: Sequence[tuple[object, ...]], prices: Sequence[float | None]) -> list[int]:
-    """Return with which night each one's standing begins."""
-    starts: list[int] = []
-    for place, (claim, price) in enumerate(zip(claims, prices, strict=True)):
-        begun = starts[-1] if starts else 0
-        changed = place > 0 and claim != claims[place - 1]
-        starts.append(place if changed or place - begun >= standing_length(price or 0.0) else begun)
-    return starts
 
 
 def in_groups(histories: Iterable[ModelNights]) -> Iterator[list[ModelNights]]:

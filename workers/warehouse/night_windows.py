@@ -1,29 +1,26 @@
 """Evidence over many nights, derived from what is stored."""
 
-import bisect
 import datetime as dt
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from privcore.attacks import same_holdout
 from privcore.lower_bounds import (
-    Night,
     ReasonCode,
     standing_epsilons,
-    window_epsilons,
+    window_epsilon_lower,
 )
 from workers.warehouse.changes import declaration_change
-from workers.warehouse.drills import DrillNight, drill_nights, drill_refuted_after
+from workers.warehouse.drills import drill_nights, drill_refuted_after
 from workers.warehouse.model_nights import (
     ModelNights,
     NightEvidence,
     evidence_of,
-    first_of,
     in_groups,
     model_nights,
 )
@@ -49,7 +46,6 @@ from workers.warehouse.night_row import (
     SEES_FROM,
     TRUST,
     VERDICT,
-    WINDOW,
     NightRow,
     NightsTogether,
 )
@@ -75,7 +71,6 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     has no row here, and adds to none: whoever chooses its plan would choose what the nights prove
     together.
     """
-    significance = dict(audits.select("audit_id", "significance").iter_rows())
     derived = ("model", "day", "audit_id", *NightsTogether.model_fields)
     schema = without_rows(NightRow).select(derived).schema
     found = [pl.DataFrame(schema=schema)]
@@ -85,7 +80,7 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
         named = {name for history in histories for name in history.rows["drill"].drop_nulls()}
         drills = drill_nights(warehouse, named)
         for history in histories:
-            rows += _of_model(history, wealth, significance, drills)
+            rows += _of_model(history, wealth, drills)
         found.append(pl.DataFrame(rows, schema=schema))
     return pl.concat(found).sort("day", "model")
 
@@ -93,22 +88,20 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 def _of_model(
     history: ModelNights,
     wealth: Mapping[str, NightEvidence],
-    significance: Mapping[str, float],
-    drills: Mapping[str, Sequence[DrillNight]],
+    drills: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
-    windows = _windows(history, wealth, significance)
-    proved = [_epsilons_standing(history, ids, wealth, significance) for ids in history.series()]
+    proved = [_epsilons_standing(history, ids, wealth) for ids in history.series()]
     standing = _standings(history)
     near = sorted(standing)
     nights = history.rows[near].rows(named=True)
     still = open_violations(nights, [standing[place].refuted for place in near])
     violated = dict(zip(near, still, strict=True))
     told = _first_repeats(history)
-    places = history.compared()
-    rows = dict(zip(places, history.rows[places].rows(named=True), strict=True))
     for place in history.wanted:
-        row, before = rows[place], rows.get(place - 1)
+        row = history.rows.row(place, named=True)
+        before = history.rows.row(place - 1, named=True) if place else None
+        window = _window(history, place, wealth)
         drilled = drill_refuted_after(
             row,
             drills.get(row["drill"], ()),
@@ -119,7 +112,7 @@ def _of_model(
             row,
             standing[place],
             open_violation=violated[place],
-            ceiling=max(row["epsilon_ceiling"] or 0.0, windows[place][EPSILON_CEILING] or 0.0),
+            ceiling=max(row["epsilon_ceiling"] or 0.0, window[EPSILON_CEILING]),
             drill_refuted=None if drilled is None else drilled > 0,
         )
         missing = nights_missing(standing[place]) if code is ReasonCode.NIGHTS_NEEDED else None
@@ -128,7 +121,7 @@ def _of_model(
             "model": history.model,
             "day": row["day"],
             "audit_id": row["audit_id"],
-            **windows[place],
+            **window,
             EPSILON_STANDING: max(one[place] for one in proved),
             REFUTED: standing[place].refuted,
             NIGHTS: standing[place].nights,
@@ -142,82 +135,32 @@ def _of_model(
         }
 
 
-def _windows(
-    history: ModelNights,
-    wealth: Mapping[str, NightEvidence],
-    significance: Mapping[str, float],
-) -> dict[int, dict[str, float | bool | None]]:
-    """Return bounds and ceilings of the windows that end with each wanted night.
-
-    Also whether their nights are averaged.
-    """
-    found: dict[int, dict[str, float | bool | None]] = {}
-    wanted: dict[tuple[object, ...], list[int]] = {}
-    for place in history.wanted:
-        wanted.setdefault(history.claims[place], []).append(place)
-    for claim, places in wanted.items():
-        earliest = first_of(history.days[places[0]], WINDOW)
-        some = range(bisect.bisect_left(history.days, earliest), places[-1] + 1)
-        alike = [one for one in some if history.claims[one] == claim]
-        days = [history.days[one].toordinal() for one in alike]
-        ends = [bisect.bisect_left(alike, place) + 1 for place in places]
-        spans = [(bisect.bisect_right(days, days[end - 1] - WINDOW), end) for end in ends]
-        said = bool(history.rows["labels_recur"][places[0]])
-        before = same_holdout(history.rows["holdout_sketch"].gather(alike).to_list())
-        windows = _Windows(
-            days=days,
-            spans=spans,
-            significance=[significance[history.ids[place]] for place in places],
-            recurring=[said or bool(before[slice(*span)].max() >= span[0]) for span in spans],
-        )
-        nights = [wealth[history.ids[one]] for one in alike]
-        bounds = windows.bounds([one.window for one in nights])
-        ceilings = windows.bounds([one.ceiling for one in nights])
-        for place, recurs, bound, ceiling in zip(
-            places, windows.recurring, bounds, ceilings, strict=True
-        ):
-            found[place] = {AVERAGED: recurs, EPSILON_LOWER: bound, EPSILON_CEILING: ceiling}
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """Windows over the nights of one claim."""
-
-    days: Sequence[int]
-    spans: Sequence[tuple[int, int]]
-    significance: Sequence[float]
-    recurring: Sequence[bool]
-
-    def bounds(self, nights: Sequence[Night]) -> list[float]:
-        """Return what each window proves."""
-        found = [0.0] * len(self.spans)
-        for recurs in set(self.recurring):
-            some = [place for place, one in enumerate(self.recurring) if one == recurs]
-            held = np.zeros(len(nights), dtype=bool)
-            for place in some:
-                held[slice(*self.spans[place])] = True
-            used, before = np.flatnonzero(held).tolist(), np.cumsum([0, *held]).tolist()
-            bounds = window_epsilons(
-                [nights[one] for one in used],
-                days=[self.days[one] for one in used],
-                spans=[
-                    (before[first], before[stop])
-                    for first, stop in map(self.spans.__getitem__, some)
-                ],
-                significance=[self.significance[place] for place in some],
-                recurring=recurs,
-            )
-            for place, bound in zip(some, bounds.tolist(), strict=True):
-                found[place] = bound
-        return found
+def _window(
+    history: ModelNights, place: int, wealth: Mapping[str, NightEvidence]
+) -> dict[str, float]:
+    """Return bound and ceiling of the window that ends with a night, and whether it is averaged."""
+    claim, some = history.claims[place], range(history.window_of(place), place + 1)
+    alike = [one for one in some if history.claims[one] == claim]
+    rows, nights = history.rows[alike], [wealth[history.ids[one]] for one in alike]
+    repeat = bool(same_holdout(rows["holdout_sketch"].to_list()).max() >= 0)
+    recurs = repeat or bool(rows["labels_recur"][-1])
+    proved = functools.partial(
+        window_epsilon_lower,
+        days=[day.toordinal() for day in rows["day"]],
+        significance=rows["significance"][-1],
+        recurring=recurs,
+    )
+    return {
+        AVERAGED: recurs,
+        EPSILON_LOWER: proved([one.window for one in nights]),
+        EPSILON_CEILING: proved([one.ceiling for one in nights]),
+    }
 
 
 def _epsilons_standing(
     history: ModelNights,
     ids: Sequence[str],
     wealth: Mapping[str, NightEvidence],
-    significance: Mapping[str, float],
 ) -> dict[int, float]:
     """Return the standing's bound after each wanted night."""
     found: dict[int, float] = {}
@@ -227,7 +170,7 @@ def _epsilons_standing(
             functools.partial(
                 standing_epsilons,
                 [wealth[one].standing for one in ids[start : places[-1] + 1]],
-                significance=significance[history.ids[places[0]]] * _STANDING_SHARE,
+                significance=history.rows["significance"][places[0]] * _STANDING_SHARE,
             ),
             history.recurs(start, places[-1]),
         )

@@ -233,6 +233,12 @@ def with_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def audited_nights(warehouse: Warehouse, audit_ids: Iterable[str]) -> pl.DataFrame:
+    """Return stored audits, current or not, by their ids, as `with_windows` does."""
+    asked = pl.col("audit_id").is_in(list(audit_ids))
+    return with_windows(warehouse, warehouse.collect(warehouse.scan("audits").filter(asked)))
+
+
 def _with_verdicts_of_silent(
     warehouse: Warehouse, audits: pl.DataFrame, added: pl.DataFrame
 ) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The warehouse in SQL: DuckDB over the Delta tables, with views, read only as far as asked for."""
+"""The warehouse in SQL: DuckDB over its tables, with views, read only as far as asked for."""
 
 import contextlib
 import functools
@@ -10,22 +10,12 @@ from collections.abc import Collection, Iterator
 
 import duckdb
 import polars as pl
-from fsspec.implementations.arrow import ArrowFSWrapper
-from pyarrow import fs
 
 from privcore.exceptions import TerminalError
-from workers.lake.places import check_uri, local_path
 from workers.warehouse.night_row import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import (
-    PARTS,
-    STORED,
-    TABLES,
-    TIMES,
-    columns_of_audit,
-    stored_without_rows,
-)
+from workers.warehouse.tables import TABLES
 
 VIEWS = ("epsilon_trend", "violations", "coverage", "promises")
 """The views in `workers/warehouse/views`."""
@@ -37,9 +27,6 @@ RELATIONS = (*TABLES, LATEST, *VIEWS, WINDOWS)
 """All that a query can name."""
 _OTHERWISE = re.compile(r"\b(show|information_schema|pragma|query|query_table)\b|duckdb_|\\")
 """Words of a query that may read what it does not name."""
-
-# A folder that is named a=b is no column.
-_PLAINLY = "union_by_name = true, hive_partitioning = false"
 
 
 @functools.cache
@@ -112,89 +99,25 @@ def _named(sql: str) -> set[str]:
     for view in VIEWS:
         if view in found:
             found |= _named(view_sql(view))
-    return found | {"audits"} if LATEST in found else found
+    return found
 
 
 def _register(
-    connection: duckdb.DuckDBPyConnection,
-    warehouse: Warehouse,
-    names: Collection[str],
+    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, names: Collection[str]
 ) -> None:
     """Let a connection see tables and views; nothing is read before a query asks for it."""
-    if local_path(warehouse.uri) is None:
-        # DuckDB's own extension for object stores would have to be downloaded.
-        scheme, _, _ = warehouse.uri.partition("://")
-        files, _ = fs.FileSystem.from_uri(check_uri(warehouse.uri))
-        connection.register_filesystem(_ObjectStore(files, scheme=scheme))
-    parts = {table for table in PARTS if table in names}
-    for table in STORED:
-        if table in names or (table == "audits" and parts):
-            _register_table(connection, warehouse, table)
-    for table in parts:
-        connection.execute(f"create view {table} as {_part(table)}")
+    for table in TABLES:
+        if table in names:
+            connection.register(table, warehouse.scan(table))
     if not {LATEST, WINDOWS}.isdisjoint(names):
         current = warehouse.current(every_secret=True, columns=OF_COUNTED)
     if LATEST in names:
-        connection.register("ids", current.select("audit_id").to_arrow())
-        connection.execute("create table stored.current as from ids")
-        connection.unregister("ids")
-        connection.execute(
-            f"create view {LATEST} as from audits semi join stored.current using (audit_id)"
-        )
+        counts = pl.col("audit_id").is_in(current["audit_id"].implode())
+        connection.register(LATEST, warehouse.scan("audits").filter(counts))
     for view in VIEWS:
         if view in names:
             connection.execute(f"create view {view} as {view_sql(view)}")
     if WINDOWS in names:
         found = nights_together(warehouse, current)
         named = current.select("model", "day", "audit_id").join(found, on="audit_id")
-        connection.register(WINDOWS, named.sort("day", "model").to_arrow())
-
-
-class _ObjectStore(ArrowFSWrapper):  # type: ignore[misc]  # fsspec has no stubs
-    """An Arrow filesystem for the URIs of one scheme, as DuckDB takes it."""
-
-    def __init__(self, files: fs.FileSystem, *, scheme: str) -> None:
-        super().__init__(files)
-        self._scheme = scheme
-
-    @property
-    def protocol(self) -> str:
-        """The scheme that the filesystem answers for."""
-        return self._scheme
-
-
-def _register_table(
-    connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, table: str
-) -> None:
-    """Let a connection see a table under today's columns, also one from before they existed."""
-    # In a schema of its own, so that `show tables` lists what there is to ask.
-    connection.execute("create schema if not exists stored")
-    connection.register("columns_of_one", stored_without_rows(table).to_arrow())
-    connection.execute(f"create table stored.columns_of_{table} as from columns_of_one")
-    connection.unregister("columns_of_one")
-    delta = warehouse.delta(table)
-    files = delta.file_uris() if delta is not None else []
-    rows = f"from stored.columns_of_{table}"
-    if files:
-        listed = ", ".join(_literal(file) for file in files)
-        rows += f" union all by name from read_parquet([{listed}], {_PLAINLY})"
-    if warehouse.as_of is not None:
-        when = f"timestamptz '{warehouse.as_of.isoformat()}'"
-        rows = f"from ({rows}) where {TIMES[table]} <= {when}"
-    connection.execute(f"create view stored.{table} as {rows}")
-    columns = ", ".join(TABLES[table].row.model_fields)
-    connection.execute(f"create view {table} as select {columns} from stored.{table}")  # noqa: S608
-
-
-def _part(table: str) -> str:
-    """Return the query of a part's rows."""
-    row, part = TABLES[table].row, TABLES[table].part
-    of_audit = columns_of_audit(row)
-    columns = (name if name in of_audit else f'one."{name}"' for name in row.model_fields)
-    rows = f"select {', '.join(of_audit)}, unnest({part}) as one from stored.audits"  # noqa: S608
-    return f"select {', '.join(columns)} from ({rows})"  # noqa: S608
-
-
-def _literal(text: str) -> str:
-    """Return a text as SQL writes it; a path may hold quotes of both kinds."""
-    return "'" + text.replace("'", "''") + "'"
+        connection.register(WINDOWS, named.sort("day", "model"))

@@ -2,7 +2,7 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,7 @@ import pytest
 import xgboost
 
 import flows.commands.gate_files
-from flows.commands.gate_files import Decision, Limit, audit_files, decision_of, with_file
+from flows.commands.gate_files import Decision, FileGate, with_file
 from flows.next_steps import card_of
 from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.applied_response import AppliedResponse
@@ -21,7 +21,6 @@ from tests.support.release import RECORDS, by_heart, leaky, put_files, quiet, ro
 from tests.support.report import record
 from workers.audit.file_labels import FileLabels
 from workers.executors import InProcess
-from workers.sources.checkpoints.label_tables import LabelTable
 from workers.warehouse.schema import AuditRow
 
 FLAVOR = "flavors:\n  xgboost:\n    data: model.ubj\n"
@@ -209,23 +208,21 @@ def test_missing_files_are_named(tmp_path: pathlib.Path, privaudit: Command) -> 
         assert (answer.code, why in answer.err) == (3, True)
 
 
-TWO = Limit(2.0, None)
+TWO = {"max_epsilon": 2.0}
 SUSPECT, SPLIT = "inconclusive: holdout_suspect", "inconclusive: persons_split"
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
 
 
 def asked(
     folder: pathlib.Path,
-    limit: Limit = TWO,
+    limit: Mapping[str, float] = TWO,
     *,
     target: bytes | None = None,
     proxy: bytes | None = None,
     table: pl.DataFrame | None = None,
 ) -> tuple[AuditRow, Decision]:
     files = put_files(folder, target=target or leaky(), proxy=proxy, table=table)
-    labels = LabelTable(table=files[2], day=None, label="late")
-    record, _ = audit_files(*files[:2], labels, limit)
-    return record.audit, decision_of(record)
+    return FileGate(*files, label="late", **limit).decide()
 
 
 @pytest.fixture(autouse=True)
@@ -262,11 +259,11 @@ def test_ten_holdout_rows_are_inconclusive(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delta", "limit"), [(0.5, (2.0, None)), (0.99 / len(TRAIN), (None, 2.0))])
-def test_no_delta_lets_a_leak_pass(
-    tmp_path: pathlib.Path, delta: float, limit: tuple[float | None, float | None]
-) -> None:
-    row, decision = asked(tmp_path, Limit(*limit, delta=delta))
+@pytest.mark.parametrize(
+    ("delta", "limit"), [(0.5, "max_epsilon"), (0.99 / len(TRAIN), "declared")]
+)
+def test_no_delta_lets_a_leak_pass(tmp_path: pathlib.Path, delta: float, limit: str) -> None:
+    row, decision = asked(tmp_path, {limit: 2.0, "delta": delta})
     # What refutes a declaration comes before what says that it says nothing.
     said = (Verdict.INCONCLUSIVE, "declaration_empty"), (Verdict.VIOLATED, "this_night")
     assert (decision.verdict, row.reason_code) == said[delta < 0.5]

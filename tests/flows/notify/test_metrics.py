@@ -9,16 +9,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flows.notify.metrics import (
     HELP,
-    Latest,
     latest_records,
     metrics_text,
     write_metrics,
 )
 from flows.run.conclusion import write
 from flows.settings import Settings, load_settings
-from privcore.lower_bounds import Verdict
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed
+from tests.support.warehouse import evaluated, failed, latest
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.store import Warehouse
 
@@ -87,9 +85,10 @@ def test_a_night_that_adds_nothing_ends_no_violation(settings: Settings, seed: b
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(evaluated("ads", EVE, **REFUTED))
     warehouse.commit(evaluated("ads", DAY, exploratory=True) if seed else failed("ads", DAY))
-    (latest,) = latest_records(warehouse, ["ads"])
-    assert (latest.day, latest.verdict, latest.reason_code) == (DAY, "violated", "earlier_night")
-    found = samples(metrics_text([latest], UTC))
+    (last,) = latest_records(warehouse, ["ads"])
+    assert last["day"] == DAY
+    assert (last["verdict_together"], last["reason_code_together"]) == ("violated", "earlier_night")
+    found = samples(metrics_text([last], UTC, []))
     assert (("epsilon_lower", "ads", "label") in found) is seed
     assert found["verdict", "ads", "label", "violated", "earlier_night"] == 1.0
 
@@ -106,8 +105,8 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Setti
     first = evaluated("ads", EVE, **REFUTED)
     until = first.audit.recorded_at.date() + dt.timedelta(days=5)
     warehouse.commit(first)
-    (latest,) = latest_records(warehouse, ["ads"])
-    assert latest.acknowledged_until is None
+    (last,) = latest_records(warehouse, ["ads"])
+    assert last["acknowledged_until"] is None
     acknowledged(warehouse, first.audit.audit_id, until)
     day = dt.timedelta(days=1)
     for record in (
@@ -116,18 +115,18 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Setti
         failed("ads", DAY + 2 * day),
     ):
         warehouse.commit(record)
-        (latest,) = latest_records(warehouse, ["ads"])
-        assert (latest.verdict, latest.acknowledged_until) == ("violated", until)
+        (last,) = latest_records(warehouse, ["ads"])
+        assert (last["verdict_together"], last["acknowledged_until"]) == ("violated", until)
     end = dt.datetime.combine(until + day, dt.time(), tzinfo=dt.UTC).timestamp()
-    written = samples(metrics_text([latest], zoneinfo.ZoneInfo("Asia/Tokyo")))
+    written = samples(metrics_text([last], zoneinfo.ZoneInfo("Asia/Tokyo"), []))
     assert written["acknowledged_until_seconds", "ads", "label"] == end
     for record in (
         evaluated("ads", DAY + 3 * day, **REFUTED | {"epsilon_lower": 1.2}),
         failed("ads", DAY + 4 * day),
     ):
         warehouse.commit(record)
-        (latest,) = latest_records(warehouse, ["ads"])
-        assert (latest.verdict, latest.acknowledged_until) == ("violated", None)
+        (last,) = latest_records(warehouse, ["ads"])
+        assert (last["verdict_together"], last["acknowledged_until"]) == ("violated", None)
 
 
 def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
@@ -138,8 +137,6 @@ def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> N
 
 
 def test_every_metric_has_its_help() -> None:
-    figures = ("epsilon_lower", "epsilon_declared", "sees_from", "sees_from_together")
-    one = Latest("m", "label", DAY, Verdict.NOT_REFUTED, None, dict.fromkeys(figures, 1.0), DAY)
-    families = list(text_string_to_metric_families(metrics_text([one], UTC, ["m"])))
+    families = list(text_string_to_metric_families(metrics_text([latest("m")], UTC, ["m"])))
     assert {family.name.removeprefix("privaudit_") for family in families} == set(HELP)
     assert all(family.type == "gauge" and family.documentation for family in families)

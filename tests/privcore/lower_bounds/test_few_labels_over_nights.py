@@ -15,7 +15,6 @@ from privcore.lower_bounds import (
     declarations_refuted,
     stakes_for,
     window_epsilon_lower,
-    window_epsilons,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, matched_log_wealth, night_log_wealth
 from tests.simulate import assert_rate_at_most
@@ -122,15 +121,9 @@ def windows_refuted(wealth, width):
     lowest = np.full((*wealth.shape, WINDOW_EPSILONS.size), -np.inf)
     lowest[:, :, 0] = wealth  # the claim stands in the place of the grid's first points
     lowest[:, :, 1] = wealth
-    spans = [(last - width, last) for last in range(width, len(wealth) + 1, width)]
-    bounds = window_epsilons(
-        [Night(one, 0.0) for one in lowest],
-        days=range(len(wealth)),
-        spans=spans,
-        significance=[0.04] * len(spans),
-        recurring=False,
-    )
-    return bounds > 0.0
+    ends = range(width, len(wealth) + 1, width)
+    windows = ([Night(one, 0.0) for one in lowest[end - width : end]] for end in ends)
+    return np.array([window_epsilon_lower(one, significance=0.04) > 0.0 for one in windows])
 
 
 @pytest.mark.slow

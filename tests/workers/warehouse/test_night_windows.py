@@ -284,6 +284,17 @@ def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> N
     assert epsilon_windows(warehouse, current.clear()).height == 0
 
 
+@pytest.mark.slow
+def test_two_nights_that_lie_far_apart_are_asked_about_at_once(warehouse: Warehouse) -> None:
+    """The nights between, in no window or standing of the two, were missed: a KeyError."""
+    put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 40)])
+    chosen = [START, START + dt.timedelta(days=STANDING_NIGHTS + 39)]
+    some = warehouse.current().filter(pl.col("day").is_in(chosen))
+    asked = epsilon_windows(warehouse, some)["epsilon_lower_28_days"].to_list()
+    last = range(STANDING_NIGHTS + 12, STANDING_NIGHTS + 40)
+    assert asked == [window([0]), window(last)]
+
+
 def test_a_claim_that_changes_on_the_second_night_begins_a_standing(warehouse: Warehouse) -> None:
     numbers = range(6)
     declared = {"neighbors": "add_remove"}
