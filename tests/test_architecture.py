@@ -456,23 +456,23 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_890,
-    "flows/commands": 4_314,
+    "flows/commands": 4_263,
     "flows/learn": 519,
-    "flows/notify": 1_064,
+    "flows/notify": 1_026,
     "flows/publication": 202,
     "flows/report": 1_780,
-    "flows/run": 1_607,
+    "flows/run": 1_598,
     "flows/study": 4_688,
     "privcore": 235,
     "privcore/attacks": 7_344,
     "privcore/guarantees": 1_350,
-    "privcore/lower_bounds": 6_038,
+    "privcore/lower_bounds": 6_009,
     "privcore/mechanisms": 1_582,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 68_947,
+    "tests": 68_950,
     "workers": 2_590,
-    "workers/audit": 3_779,
+    "workers/audit": 3_693,
     "workers/datasets": 717,
     "workers/evidence": 499,
     "workers/labels": 1_588,
@@ -484,7 +484,7 @@ MOST_LINES = {
     "workers/scan": 1_865,
     "workers/sources": 6_030,
     "workers/training": 1_367,
-    "workers/warehouse": 4_199,
+    "workers/warehouse": 4_011,
 }
 MOST_WORDS_OF_PAGES = 78_850
 

@@ -38,7 +38,6 @@ def check_labels(
     time: Annotated[
         str | None, typer.Option(help="Column that orders the rows, to look for shared coins.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another draw of the rows that are searched.")] = 0,
     *,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with 2 also where there are too few labels.")
@@ -73,7 +72,6 @@ def check_labels(
         record,
         () if columns == ["nothing"] else tuple(columns),
         time,
-        seed,
     )
     judged = judge_labels(read_rows(table), asked)
     if as_json:

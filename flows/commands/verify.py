@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-    from flows.settings import Settings
     from workers.audit.locate import Located
     from workers.audit.verify import Difference, Verification
     from workers.evidence.attestation import VerifiedBundle
@@ -127,32 +126,30 @@ def verify(
     if audit_id is None and not stored:
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
-        found, record, settings = _verified(audit_id, config, stored=stored)
+        found, remark = _verified(audit_id, config, stored=stored)
     _print(found, as_json=as_json)
+    if remark:
+        typer.echo(remark, err=as_json)
     codes = {_CODES.get(one.finding, 2) for one in found}
-    if record is not None:
-        from workers.warehouse.store import Warehouse
-
-        if remark := not_the_days(Warehouse(settings.warehouse), record.audit.audit_id):
-            typer.echo(remark, err=as_json)
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 
 def _verified(
     audit_id: str | None, config: pathlib.Path | None, *, stored: bool
-) -> "tuple[list[Verification], AuditRecord | None, Settings]":
-    """Return what is found of one record or of all, and the record where it is one."""
+) -> "tuple[list[Verification], str]":
+    """Return what is found of one record, and whether it is not the day's; or of all records."""
     from workers.audit.verify import verify as verify_record
     from workers.audit.verify import verify_all_stored, verify_stored
 
-    settings, warehouse = open_warehouse(config)
+    _, warehouse = open_warehouse(config)
     if audit_id is None:
-        return list(verify_all_stored(warehouse)), None, settings
-    record = warehouse.record(warehouse.whole_id(audit_id))
+        return list(verify_all_stored(warehouse)), ""
     if stored:
-        return [verify_stored(record)], record, settings
-    with stored_audit(audit_id, config) as (record, lake, executor, key):
-        return [verify_record(record, lake, executor, key)], record, settings
+        found = verify_stored(warehouse.record(warehouse.whole_id(audit_id)))
+    else:
+        with stored_audit(audit_id, config) as again:
+            found = verify_record(*again)
+    return [found], not_the_days(warehouse, found.audit_id)
 
 
 def _print(found: "list[Verification]", *, as_json: bool) -> None:

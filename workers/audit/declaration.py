@@ -14,7 +14,6 @@ from privcore.lower_bounds.verdicts import ReasonCode
 from workers.lake.manifest import (
     OF_LABELS,
     POLICY,
-    LabelState,
     Privacy,
     PrivatisedBy,
     guarantee_of,
@@ -40,10 +39,8 @@ _ENDINGS = frozenset({"code", "hash", "id", "ids", "key", "no", "nr", "number", 
 _OF_TRAINING = {"gaussian", "pate_laplace", "pate_gaussian", "dp_sgd"}
 
 
-def judged_by(
-    privacy: Privacy | None, plan: Plan, *, state: LabelState = None, by_row: bool = False
-) -> Privacy | None:
-    """Return the guarantee that the bound is held against; None where there is none.
+def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy | None:
+    """Return the guarantee that the bound of a model's night is held against; None without one.
 
     This is the owner's guarantee, or else the house's policy. Policy speaks of labels, and of the
     unit that is audited. It replaces no declaration: not one of a definition that promises nothing,
@@ -51,18 +48,15 @@ def judged_by(
     held against nothing: whatever training does with them, the guarantee that they bring stays
     (post-processing), and the bound says nothing of the labels that they were made of.
 
-    Args:
-        privacy: the declaration, of whatever definition; None where nothing is declared.
-        plan: how the game is played.
-        state: whether the labels are the secret ones.
-        by_row: the bound is for single rows, whatever the plan's privacy unit.
+    The bound is for single rows where no unit of the training rows has two of them: a unit is then
+    a row.
     """
-    if isinstance(state, PrivatisedBy):
+    if isinstance(source.label_state, PrivatisedBy):
         return None
-    by_policy = privacy is None and plan.secret is Secret.LABEL
+    by_policy = source.privacy is None and plan.secret is Secret.LABEL
     if not by_policy or plan.policy_epsilon is None:
-        guarantee = guarantee_of(privacy)
-        unit = None if by_row else plan.privacy_unit
+        guarantee = guarantee_of(source.privacy)
+        unit = None if _most_rows(result) == 1 else plan.privacy_unit
         return guarantee if guarantee and covers(guarantee.unit, unit) else None
     return Privacy(
         definition="label_dp",
@@ -74,16 +68,6 @@ def judged_by(
         declared_by=POLICY,
         declared_at=None,
     )
-
-
-def held_against(source: Source, plan: Plan, result: PartialResult) -> Privacy | None:
-    """Return the guarantee that the bound of a model's night is held against (`judged_by`).
-
-    The bound is for single rows where no unit of the training rows has two of them: a unit is then
-    a row.
-    """
-    by_row = _most_rows(result) == 1
-    return judged_by(source.privacy, plan, state=source.label_state, by_row=by_row)
 
 
 def family_of(delta: float | None, mechanism: str | None) -> Family:

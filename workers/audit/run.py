@@ -78,9 +78,9 @@ def run_batches(
     for unread, group in _groups(lake, day, requests, deadline):
         if unread:
             yield unread
-        yield from _audit_group(
-            group, day, executor=executor, staging=staging, progress=progress, deadline=deadline
-        )
+        with contextlib.ExitStack() as made:
+            joining = JoinContext(executor, made, staging, deadline)
+            yield from _audit_group(group, day, joining, progress)
         del group  # its model files, before those of the next one are read
 
 
@@ -112,35 +112,29 @@ def _told(day: dt.date, request: Request) -> tuple[AuditRecord, int]:
 def _audit_group(
     group: Sequence[tuple[Request, Inputs]],
     day: dt.date,
-    *,
-    executor: Executor,
-    staging: str | None,
+    joining: JoinContext,
     progress: Callable[[int, int], None] | None,
-    deadline: dt.datetime | None,
 ) -> Iterator[list[AuditRecord]]:
     """Yield the records of a group's models, those of one read of labels together."""
-    with contextlib.ExitStack() as made:
-        joining = JoinContext(executor, made, staging, deadline)
-        listed, failures = _locate(_together(group), day, joining)
-        if failures:
-            yield failures
-        listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
-        for root, partition, audits in listed:
-            games = tuple(Game(one.source, request.plan) for request, one in audits)
-            shared = LabelPass(root, partition, games)
-            try:
-                scan = scan_labels(
-                    shared,
-                    executor=executor,
-                    progress=progress,
-                    deadline=deadline,
-                )
-            except NotEvaluableError as error:
-                failed = (_failed(request, day, error) for request, _ in audits)
-                yield list(_logged(failed))
-                continue
-            proved = prove(audits, scan, root=root, partition=partition)
-            yield list(_logged(_with_errors_logged(proved)))
+    listed, failures = _locate(group, day, joining)
+    if failures:
+        yield failures
+    listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
+    for root, partition, audits in listed:
+        games = tuple(Game(one.source, request.plan) for request, one in audits)
+        try:
+            scan = scan_labels(
+                LabelPass(root, partition, games),
+                executor=joining.executor,
+                progress=progress,
+                deadline=joining.deadline,
+            )
+        except NotEvaluableError as error:
+            failed = (_failed(request, day, error) for request, _ in audits)
+            yield list(_logged(failed))
+            continue
+        proved = prove(audits, scan, root=root, partition=partition)
+        yield list(_logged(_with_errors_logged(proved)))
 
 
 def _groups(
@@ -173,14 +167,6 @@ def _groups(
     yield failures, group
 
 
-def _together(group: Sequence[tuple[Request, Inputs]]) -> list[list[tuple[Request, Inputs]]]:
-    """Return requests by the labels that they share."""
-    together: dict[str, list[tuple[Request, Inputs]]] = {}
-    for request, inputs in group:
-        together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
-    return list(together.values())
-
-
 def run_audit(
     lake: Lake,
     model: str,
@@ -198,13 +184,14 @@ def run_audit(
 
 
 def _locate(
-    together: Iterable[list[tuple[Request, Inputs]]],
-    day: dt.date,
-    joining: JoinContext,
+    group: Iterable[tuple[Request, Inputs]], day: dt.date, joining: JoinContext
 ) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
     """Return the label partitions with the audits that share them, and the records of failures."""
+    together: dict[str, list[tuple[Request, Inputs]]] = {}
+    for request, inputs in group:
+        together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
     listed, failures = [], []
-    for audits in together:
+    for audits in together.values():
         request, inputs = audits[0]
         also = Game(inputs.source, request.plan).plan_columns
         try:

@@ -11,7 +11,7 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from privcore.rounding import down
 from workers.plain_text import plain_text
-from workers.warehouse.commit import insert_rows, shared
+from workers.warehouse.commit import shared
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRow, NoteKind, NoteRow
 from workers.warehouse.store import Warehouse
@@ -155,7 +155,7 @@ def acknowledge(
         until=until,
         epsilon_acknowledged=bound,
     )
-    insert_rows(warehouse, "audit_notes", (row,))
+    warehouse.insert_rows("audit_notes", (row,))
     return made
 
 

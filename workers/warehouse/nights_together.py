@@ -19,7 +19,6 @@ import polars as pl
 from privcore.exceptions import AuditError, TerminalError
 from privcore.lower_bounds import ReasonCode, Verdict, false_discovery_qvalues
 from workers.warehouse.changes import input_changes
-from workers.warehouse.commit import insert_rows
 from workers.warehouse.model_verdict import REACH
 from workers.warehouse.night_row import OF_COUNTED, REASON_CODE, VERDICT, NightRow, NightsTogether
 from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow
@@ -83,14 +82,20 @@ def withdraw_night(warehouse: Warehouse, audit_id: str, why: str) -> NoteRow:
 
 @contextlib.contextmanager
 def _folding(warehouse: Warehouse, audits: Iterable[AuditRow]) -> Iterator[Counter[str]]:
-    """Fold the nights that a change of these audits changes; the caller counts the rows it adds."""
+    """Fold the nights that a change of these audits changes; the caller counts the rows it adds.
+
+    An error of the fold is logged, since readers derive anew.
+    """
     since: dict[str, dt.date] = {}
     for audit in audits:
         since[audit.model] = min(audit.day, since.get(audit.model, audit.day))
     before, added = known(warehouse, since), Counter(dict.fromkeys(since, 0))
     yield added
     if added.total():
-        fold(warehouse, before, since, added)
+        try:
+            fold(warehouse, before, since, added)
+        except AuditError:
+            _log.exception("Nights could not be folded: they are derived at each reading.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,7 @@ def fold(
 ) -> None:
     """Derive and store what nights say together, from the first changed day of each model on.
 
-    Where a fold had not seen all rows before, or others came meanwhile, those of all its nights. An
-    error is logged, since readers derive anew.
+    Where a fold had not seen all rows before, or others came meanwhile, those of all its nights.
 
     Args:
         warehouse: which was changed.
@@ -128,15 +132,6 @@ def fold(
         since: the first day of each model that was changed.
         added: how many rows of each came.
     """
-    try:
-        _fold(warehouse, before, since, added)
-    except AuditError:
-        _log.exception("Nights could not be folded: they are derived at each reading.")
-
-
-def _fold(
-    warehouse: Warehouse, before: Known, since: Mapping[str, dt.date], added: Mapping[str, int]
-) -> None:
     now = dt.datetime.now(dt.UTC)  # of two folds the one that began later has seen more
     drills = _drills(warehouse, since)
     counts = _rows_known(warehouse, drills)
@@ -158,8 +153,7 @@ def _fold(
     wanted = current.filter((pl.col("day") >= begun) | last)
     found = derived(warehouse, wanted)
     rows = wanted.select(*TableRow.model_fields, "model", "day").join(found, on="audit_id")
-    insert_rows(
-        warehouse,
+    warehouse.insert_rows(
         _TABLE,
         [
             NightRow(**row, folded_at=now, rows_known=counts[row["model"]])

@@ -6,27 +6,23 @@ The tables of `workers.warehouse.tables` at a path or URI. No row is ever change
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import deltalake
 import polars as pl
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.layout import try_writing
-from workers.warehouse.commit import commit_all, insert_rows, made_table, shared
-from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
+from workers.warehouse.commit import StoredTables, shared
 from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow, Status
 from workers.warehouse.table_row import AS_STORED
 from workers.warehouse.tables import (
     PARTS,
     STORED,
     TABLES,
-    TIMES,
     columns_of_audit,
-    stored_without_rows,
 )
 
 Answer = TypeVar("Answer")
@@ -53,16 +49,8 @@ _ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
 @dataclass(frozen=True, slots=True)
-class Warehouse:
-    """A warehouse at a path or an object-store URI.
-
-    Attributes:
-        uri: where it lies.
-        as_of: read what was known then, by each row's own time; now by default. Reading only.
-    """
-
-    uri: str
-    as_of: dt.datetime | None = None
+class Warehouse(StoredTables):
+    """A warehouse at a path or an object-store URI: its records, and which of them is current."""
 
     def check_place(self) -> None:
         """Write, read and delete a small file where the tables are to lie."""
@@ -81,7 +69,7 @@ class Warehouse:
         Raises:
             TerminalError: the table cannot be made.
         """
-        own = str(made_table(self, "audits").metadata().id)
+        own = str(self.made_table("audits").metadata().id)
         return hashlib.sha256(f"privaudit labels {own}".encode()).digest()
 
     def check_exists(self) -> None:
@@ -111,18 +99,6 @@ class Warehouse:
             raise new
         return new
 
-    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:
-        """Commit many audits as `commit` does each, with one write.
-
-        Returns:
-            Of each record whether it was new, or why it cannot be stored: the others are committed.
-
-        Raises:
-            TerminalError: the tables cannot be written.
-        """
-        self._check_present()
-        return commit_all(self, records)
-
     def withdraw(self, audit_id: str, why: str) -> NoteRow:
         """Take a committed audit back, and return how: it is never the current record again.
 
@@ -132,7 +108,7 @@ class Warehouse:
         Raises:
             TerminalError: there is no such audit, it is withdrawn already, or `why` is empty.
         """
-        self._check_present()
+        self.check_present()
         if not why.strip():
             raise TerminalError("Say why the audit is withdrawn: --why must not be empty.")
         audit = self.record(audit_id).audit
@@ -144,7 +120,7 @@ class Warehouse:
             )
         now = dt.datetime.now(dt.UTC)
         row = NoteRow(**shared(audit), kind=NoteKind.WITHDRAWN, noted_at=now, why=why.strip())
-        insert_rows(self, "audit_notes", (row,))
+        self.insert_rows("audit_notes", (row,))
         return row
 
     def withdrawal(self, audit_id: str) -> NoteRow | None:
@@ -212,42 +188,6 @@ class Warehouse:
                 of_audit = {name: row[name] for name in columns_of_audit(TABLES[table].row)}
                 content[part] = [of_audit | one for one in row[part] or ()]
             yield content
-
-    def delta(self, table: str) -> deltalake.DeltaTable | None:
-        """Return a table as it is stored; None where nothing was written yet."""
-        return open_table(self.path(table))
-
-    def scan(self, table: str) -> pl.LazyFrame:
-        """Return a table, empty where nothing was written yet, with every column of today."""
-        row, part = TABLES[table].row, TABLES[table].part
-        if part is None:
-            return self._scan_stored(table).select(list(row.model_fields))
-        rows = self._scan_stored("audits").filter(pl.col(part).list.len() > 0)
-        of_audit = columns_of_audit(row)
-        own = pl.col(part).struct
-        return (
-            rows.select(*of_audit, part)
-            .explode(part)
-            .select(*(name if name in of_audit else own.field(name) for name in row.model_fields))
-        )
-
-    def notes(self, kind: NoteKind) -> pl.LazyFrame:
-        """Return the notes of one kind."""
-        return self.scan("audit_notes").filter(pl.col("kind") == kind)
-
-    def _scan_stored(self, table: str) -> pl.LazyFrame:
-        """Return a table as it is stored."""
-        empty = stored_without_rows(table).lazy()
-        stored = self.delta(table)
-        if stored is None:
-            return empty
-        with readable(self.uri):
-            rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
-        return rows if self.as_of is None else rows.filter(pl.col(TIMES[table]) <= self.as_of)
-
-    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """Return what a query over scanned tables finds."""
-        return whole(self.uri, rows.collect)
 
     def last_audits(self) -> pl.DataFrame:
         """Return id, model, secret and day of the last current audit of each model and secret."""
@@ -324,14 +264,6 @@ class Warehouse:
         ids = self.collect(counting)["audit_id"]
         return self.collect(kept.filter(pl.col("audit_id").is_in(ids.implode())).sort(_ORDER))
 
-    def path(self, table: str) -> str:
-        """Return where a table lies."""
-        return table_path(self.uri, table)
-
-    def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
-        """Return what `change` of a table returns, again and again while other writers win."""
-        return retry_commits(self.uri, table, change)
-
     def _not_withdrawn(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         # A filter goes through the rows as they are read; a join would hold them twice.
         withdrawn = self.collect(self.notes(NoteKind.WITHDRAWN).select("audit_id"))["audit_id"]
@@ -396,9 +328,3 @@ class Warehouse:
             latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
             latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )
-
-    def _check_present(self) -> None:
-        if self.as_of is not None:
-            raise TerminalError(
-                "A warehouse as of a past time is only read: commit to the present."
-            )

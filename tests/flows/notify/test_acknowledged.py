@@ -60,13 +60,20 @@ def know(warehouse: Warehouse, record: AuditRecord, number: int, *, days: int = 
     acknowledge(warehouse, audit_id, why="In repair.", until=until, by="user anna", now=now)
 
 
+@pytest.fixture
+def first(settings: Settings, warehouse: Warehouse) -> AuditRecord:
+    """Return the first night of a violation, which began an incident and is known."""
+    record = night(0)
+    assert stage(settings, warehouse, record) == "begins"
+    know(warehouse, record, 0)
+    return record
+
+
+@pytest.mark.usefixtures("first")
 @pytest.mark.slow
 def test_it_notifies_nobody_until_it_ends_and_then_once(
     settings: Settings, warehouse: Warehouse
 ) -> None:
-    first = night(0)
-    assert stage(settings, warehouse, first) == "begins"
-    know(warehouse, first, 0)
     found = [stage(settings, warehouse, night(at)) for at in range(1, 7)]
     assert found == [KNOWN, KNOWN, KNOWN, "ended", "goes_on", "goes_on"]
 
@@ -90,13 +97,11 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
     assert [one.why for one in acknowledgements(warehouse)] == ["In repair."]
 
 
+@pytest.mark.usefixtures("first")
 @pytest.mark.slow
 def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
     settings: Settings, warehouse: Warehouse
 ) -> None:
-    first = night(0)
-    stage(settings, warehouse, first)
-    know(warehouse, first, 0)
     warehouse.commit(night(1, **FINE))
     assert stage(settings, warehouse, night(2)) == KNOWN
 
@@ -123,6 +128,7 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
     assert is_larger(0.91, 0.9)
 
 
+@pytest.mark.usefixtures("first")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
@@ -142,19 +148,13 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
 def test_another_declaration_label_dataset_or_unit_is_not_covered(
     settings: Settings, warehouse: Warehouse, changes: dict[str, Any]
 ) -> None:
-    first = night(0)
-    stage(settings, warehouse, first)
-    know(warehouse, first, 0)
     assert stage(settings, warehouse, night(1, **changes)) in {"begins", "goes_on"}
 
 
 @pytest.mark.slow
 def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(
-    settings: Settings, warehouse: Warehouse
+    settings: Settings, warehouse: Warehouse, first: AuditRecord
 ) -> None:
-    first = night(0)
-    stage(settings, warehouse, first)
-    know(warehouse, first, 0)
     warehouse.withdraw(first.audit.audit_id, "The wrong lake.")
     assert acknowledgements(warehouse) == ()
     assert stage(settings, warehouse, night(1)) == "begins"

@@ -28,6 +28,12 @@ def test_what_the_parameters_account_for_is_returned():
     assert accounted(manifest()) is None
 
 
+SGD = {
+    "epsilon": 50.0, "delta": 1e-5, "name": "dp_sgd", "noise_multiplier": 1.0,
+    "sampling_rate": 0.01, "steps": 100,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "reason", "words"),
     [
@@ -43,27 +49,12 @@ def test_what_the_parameters_account_for_is_returned():
         ),
         ({"name": "wishful_thinking"}, Reason.MANIFEST_INVALID, ("wishful_thinking", "known ones")),
         (
-            {
-                "epsilon": 50.0,
-                "delta": 1e-5,
-                "name": "dp_sgd",
-                "noise_multiplier": 1.0,
-                "sampling_rate": 0.01,
-                "steps": 100,
-            },
+            SGD,
             Reason.MANIFEST_INVALID,
             ("declares a guarantee for replacing", "set the mechanism's parameter neighbors"),
         ),
         (
-            {
-                "epsilon": 50.0,
-                "delta": 1e-5,
-                "neighbors": "simulate",
-                "name": "dp_sgd",
-                "noise_multiplier": 1.0,
-                "sampling_rate": 0.01,
-                "steps": 100,
-            },
+            SGD | {"neighbors": "simulate"},
             Reason.MANIFEST_INVALID,
             ("declares a guarantee for simulating", "accounted for adding or removing"),
         ),
@@ -78,9 +69,8 @@ def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reas
 
 
 def test_dp_sgd_is_accounted_under_the_declared_relation():
-    sgd = {"name": "dp_sgd", "noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 100}
-    added = accounted(manifest(epsilon=50.0, delta=1e-5, neighbors="add_remove", **sgd))
-    response = manifest(epsilon=50.0, delta=1e-5, **sgd)
+    added = accounted(manifest(neighbors="add_remove", **SGD))
+    response = manifest(**SGD)
     assert response.privacy is not None
     response.privacy.mechanism.parameters["neighbors"] = "replace"
     assert accounted(response) > added > 0.0

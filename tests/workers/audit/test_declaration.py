@@ -39,7 +39,6 @@ from workers.audit.declaration import (
     claim_of,
     covers,
     held_against,
-    judged_by,
     label_column_warning,
     names_holder,
     other_unit,
@@ -58,15 +57,27 @@ from workers.warehouse.schema import AuditRecord
 POLICY = Plan(repetitions=4, policy_epsilon=0.25)
 
 
+def night(privacy: Privacy | None) -> CheckpointSource:
+    return without_files(privacy=privacy)
+
+
+WHOLE = PartialResult.zero(Game(without_files(), PLAN))
+
+
+def rows_of(*rows: int) -> PartialResult:
+    """Return a result whose units have so many training rows, and many more held out."""
+    return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
+
+
 def test_policy_is_for_those_who_declare_nothing() -> None:
     owner = Privacy.model_validate(declared(3.0))
-    assert judged_by(owner, POLICY) is owner
-    assert judged_by(None, Plan()) is None
-    house = judged_by(None, POLICY)
+    assert held_against(night(owner), POLICY, WHOLE) is owner
+    assert held_against(night(None), Plan(), WHOLE) is None
+    house = held_against(night(None), POLICY, WHOLE)
     assert house is not None
     assert (house.epsilon, house.delta, house.declared_by) == (0.25, POLICY.delta, "policy")
     empty = Privacy.model_validate(declared(3.0, definition="bdp"))
-    assert judged_by(empty, POLICY) is None
+    assert held_against(night(empty), POLICY, WHOLE) is None
 
 
 @pytest.mark.parametrize("epsilon", [1.1e6, 1e300, float("inf"), float("nan"), 0.0])
@@ -177,9 +188,9 @@ def test_a_declaration_covers_the_audited_unit_or_it_does_not(
 ) -> None:
     assert covers(declared_unit, column) is one
     owner = Privacy.model_validate(declared(3.0, unit=declared_unit))
-    assert (judged_by(owner, Plan(privacy_unit=column)) is owner) is one
+    assert (held_against(night(owner), Plan(privacy_unit=column), WHOLE) is owner) is one
     # A bound for single rows is held against either, whatever the plan's unit.
-    assert judged_by(owner, Plan(privacy_unit=column), by_row=True) is owner
+    assert held_against(night(owner), Plan(privacy_unit=column), rows_of(1, 1)) is owner
 
 
 def test_words_for_holders_of_rows_are_known() -> None:
@@ -189,8 +200,11 @@ def test_words_for_holders_of_rows_are_known() -> None:
 
 def test_policy_replaces_no_declaration_for_another_unit() -> None:
     by_person = POLICY.model_copy(update={"privacy_unit": "person"})
-    assert judged_by(Privacy.model_validate(declared(3.0, unit="record")), by_person) is None
-    house = judged_by(None, by_person)
+    assert (
+        held_against(night(Privacy.model_validate(declared(3.0, unit="record"))), by_person, WHOLE)
+        is None
+    )
+    house = held_against(night(None), by_person, WHOLE)
     assert house is not None
     assert house.unit == "person"
 
@@ -218,18 +232,6 @@ def test_the_family_that_fits_a_declaration_is_tested(
     none = claim_of(None, plan)
     assert (none.family, none.delta, none.epsilon) == (ApproxDP(), 1e-4, None)
     assert none.neighbors is Relation.REPLACE
-
-
-def night(privacy: Privacy | None) -> CheckpointSource:
-    return without_files(privacy=privacy)
-
-
-WHOLE = PartialResult.zero(Game(without_files(), PLAN))
-
-
-def rows_of(*rows: int) -> PartialResult:
-    """Return a result whose units have so many training rows, and many more held out."""
-    return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
 
 
 def test_single_rows_are_judged_where_units_are_rows() -> None:
@@ -270,7 +272,7 @@ def test_policy_limits_labels_alone_and_says_nothing_of_itself() -> None:
     assert says_nothing_of(night(owner), owner, other, 100) is None
     assert says_nothing_of(night(owner), None, Plan(**given), 100) is None
     assert says_nothing_of(night(None), owner, Plan(**given), 100) is None
-    assert judged_by(None, other) is None
+    assert held_against(night(None), other, WHOLE) is None
 
 
 PERSON = Plan(repetitions=4, privacy_unit="person")

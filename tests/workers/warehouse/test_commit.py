@@ -17,7 +17,6 @@ from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
-from workers.warehouse import commit
 from workers.warehouse.delta import TornAnswerError
 from workers.warehouse.maintenance import compact
 from workers.warehouse.schema import AuditRecord
@@ -176,13 +175,13 @@ def test_a_compaction_in_between_changes_nothing(
 ) -> None:
     for name in ("one", "two", "three"):
         warehouse.commit_all(batch(name))
-    insert = commit.insert
+    insert = Warehouse.insert
 
-    def compacted(stored: Any, table: str, *rows: Any, **how: Any) -> frozenset[str]:
+    def compacted(*table: Any, **how: Any) -> frozenset[str]:
         compact(Warehouse(warehouse.uri))
-        return insert(stored, table, *rows, **how)
+        return insert(*table, **how)
 
-    monkeypatch.setattr(commit, "insert", compacted)
+    monkeypatch.setattr(Warehouse, "insert", compacted)
     assert warehouse.commit_all(batch("ads", "loans")) == (True, True)
     check_whole(warehouse, batch("one", "two", "three", "ads", "loans"))
 
