@@ -314,7 +314,7 @@ def _chart(best: pl.DataFrame) -> Any:
             *points_of(once, "eta", {"at_most": "1/2 + eta"}, panel="{statistic}"),
             *points_of(best.to_dicts(), "eta", told, error=error, panel="{statistic}"),
         ],
-        "Who took part, told from noisy outputs",
+        "Algorithm 1: who took part, told from noisy outputs",
         x=Axis("eta", values=(0.1, 0.2, 0.4)),
         y=Axis("told right", domain=(0.4, 1.0)),
         colors="red green sky grey pink blue orange",

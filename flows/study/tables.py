@@ -135,21 +135,27 @@ def chart(
     panels = list(dict.fromkeys(point["panel"] for point in points if not point["printed"]))
     points = [point for point in points if point["panel"] in panels]
     names = list(dict.fromkeys(point["series"] for point in points))
+    dashed = marks == "dashed"
     named = zip(names, colors.split()[: len(names)], strict=True)
     used = [COLORS[color] for _, color in named]
     base = alt.Chart(alt.InlineData(values=points))
     along, upwards = x.channel(alt.X, "x"), y.channel(alt.Y, "y")
-    color = alt.Color("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=used))
+    # Dashes are told apart in a legend only where its lines are long enough.
+    lines: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 1_400, "symbolStrokeWidth": 2}
+    named_by: dict[str, Any] = {
+        "title": None,
+        "sort": names,
+        "legend": alt.Legend(**lines if dashed else {}),
+    }
+    color = alt.Color("series:N", scale=alt.Scale(domain=names, range=used), **named_by)
     mark = base.mark_point(filled=True)
     if marks != "points":
-        mark = base.mark_line(point=marks != "dashed", strokeWidth=1.75)
+        mark = base.mark_line(point=not dashed, strokeWidth=1.75)
     series = mark.transform_filter("!datum.printed").encode(x=along, y=upwards, color=color)
-    if marks == "dashed":
+    if dashed:
         # For readers who cannot see the colours, and where lines coincide.
         dashes = alt.Scale(domain=names, range=list(_DASHES[: len(names)]))
-        series = series.encode(
-            strokeDash=alt.StrokeDash("series:N", title=None, scale=dashes, sort=names)
-        )
+        series = series.encode(strokeDash=alt.StrokeDash("series:N", scale=dashes, **named_by))
     bars = base.mark_rule(strokeWidth=1.25).transform_filter("isValid(datum.low)")
     bars = bars.encode(x=along, y=y.channel(alt.Y, "low"), y2="high:Q", color=color)
     layers = [bars, series]
