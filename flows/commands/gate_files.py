@@ -126,7 +126,8 @@ def with_file(decision: Decision, row: AuditRow, found: FileLabels) -> Decision:
         code = ReasonCode.MECHANISM_NOT_APPLIED
         why = (
             f"Whoever gets the file reads the table's labels, beyond what epsilon {exact(limit)} "
-            f"allows. {found.sentence}"
+            f"allows. {found.sentence} If a mechanism made them, that says nothing of the secret "
+            "ones."
         )
     elif decision.verdict is Verdict.NOT_REFUTED:
         code = ReasonCode.ANSWERS_DOUBTFUL

@@ -30,6 +30,8 @@ MOST_TREES = 100
 """First trees that are looked at."""
 MOST_SOLVED = 2_000
 """Records up to which linear algebra solves for single labels."""
+_ROUNDS = 4
+"""Corrections of sums that follow from several steps."""
 _CELLS = 10_000_000
 """Records times trees that are looked at."""
 
@@ -59,11 +61,13 @@ class Ensemble:
         penalty: on squared leaf values (lambda).
         start: log odds before the first tree; None where the first tree's leaves hold them, with
             the share of positive labels as start (LightGBM).
+        steps: of Newton, whose sum each leaf's value is (CatBoost).
     """
 
     trees: tuple[Tree, ...]
     penalty: float
     start: float | None = None
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +134,9 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     parts: list[tuple[Counts, Counts, Counts, Counts]] = []
     places = list[Counts]()
     seen = offset = 0
-    for number, tree in enumerate(ensemble.trees[: leaves.shape[1]]):
+    cost = 1 if ensemble.steps == 1 else ensemble.steps * _ROUNDS
+    most = min(leaves.shape[1], trees_read(len(labels) * cost))
+    for number, tree in enumerate(ensemble.trees[:most]):
         node = leaves[:, number].astype(np.int64)
         size = len(tree.parents)
         rows = np.bincount(node, minlength=size)
@@ -232,11 +238,30 @@ def _first(ensemble: Ensemble, tree: Tree, rows: Counts) -> tuple[Floats, float]
 
 def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> tuple[Floats, Floats]:
     """Return sums of a tree, and the odds before it."""
-    size, chance = len(tree.parents), expit(odds)
-    before = np.bincount(node, weights=chance, minlength=size)
-    curvature = np.bincount(node, weights=chance * (1.0 - chance), minlength=size)
-    sums = before + tree.values / tree.rate * (curvature + ensemble.penalty)
-    return np.where(np.bincount(node, minlength=size) > 0, sums, 0.0), odds
+    size = len(tree.parents)
+    held, moved = np.bincount(node, minlength=size) > 0, tree.values / tree.rate
+
+    def parts(steps: Floats) -> tuple[Floats, Floats]:
+        chance = expit(odds + steps[node])
+        expected = np.bincount(node, weights=chance, minlength=size).astype(np.float64)
+        curvature = np.bincount(node, weights=chance * (1.0 - chance), minlength=size)
+        return expected, curvature.astype(np.float64) + ensemble.penalty
+
+    before, slope = parts(np.zeros(size))
+    if ensemble.steps == 1:
+        return np.where(held, before + moved * slope, 0.0), odds
+    # Steps that converge end near the root of the gradient; sums follow from there by Newton.
+    sums = parts(moved)[0]
+    for _ in range(_ROUNDS):
+        at, slope = np.zeros(size), np.zeros(size)
+        for _ in range(ensemble.steps):
+            expected, curvature = parts(at)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                slope = slope * (ensemble.penalty / curvature) + 1.0 / curvature
+                at = at + (sums - expected) / curvature
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sums = np.nan_to_num(sums + (moved - at) / slope, nan=-1.0)
+    return np.where(held, sums, 0.0), odds
 
 
 def _depths(parents: Counts) -> Counts:

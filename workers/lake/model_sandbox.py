@@ -182,6 +182,7 @@ def read_leaves(
         tuple(starmap(Tree, zip(parents, np.split(values, ends), said.rates, strict=True))),
         said.penalty,
         said.start,
+        said.steps,
     )
     return ensemble, numbers[: rows * trees].reshape(rows, trees)
 
@@ -318,6 +319,7 @@ class _Leaves(StrictModel):
     rates: tuple[Annotated[float, Field(gt=0.0)], ...]
     penalty: float = Field(ge=0.0)
     start: float | None
+    steps: int = Field(default=1, ge=1, le=100)
 
 
 class _Answer(StrictModel):

@@ -124,6 +124,7 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(
     assert code == 1
     assert words.startswith("violated: mechanism_not_applied. Whoever gets the file reads the ")
     assert "All sums are those of the table's labels" in words
+    assert "If a mechanism made them, that says nothing of the secret ones." in words
     code, words = answered(noisy, "--hand-over-file")
     assert code != 1
     assert "With the file itself: The file gives the exact sum" in words

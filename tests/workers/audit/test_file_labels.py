@@ -209,7 +209,11 @@ def test_another_table_and_other_leaves_are_not_evaluated(tmp_path: pathlib.Path
     put_labels(lake, DAY, label_rows(2_800, seed=9), row_group_size=512)
     assert read(lake).why == "its first tree's sums are not whole"
     steps = lake_of(tmp_path / "steps", parameters=ONE | {"leaf_estimation_iterations": 5})
-    assert read(steps).why.startswith("it was not trained for one binary label")
+    assert read(steps).code is ReasonCode.MECHANISM_NOT_APPLIED
+    gradient = lake_of(
+        tmp_path / "gradient", parameters=ONE | {"leaf_estimation_method": "Gradient"}
+    )
+    assert read(gradient).why.startswith("it was not trained for one binary label")
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from workers.lake.formats.contract import (
     tried,
 )
 
+_MOST_STEPS = 100
+"""Steps of a leaf that are followed."""
 _TRIAL = (8, 512)
 _CELLS = 1 << 18
 """Rows that are tried: at least, at most, and by their number of cells."""
@@ -89,10 +91,7 @@ def known(loaded: LoadedModel, place: int, words: list[str]) -> list[str]:
 
 
 def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
-    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`.
-
-    Oblivious trees alone: all nodes of one depth ask one question, and a leaf's bits answer it.
-    """
+    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`."""
     model = loaded.model
     told = model.get_all_params() or {}
     counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)[:most]
@@ -100,34 +99,38 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
     ways = (
         told.get("loss_function") == "Logloss",
         told.get("leaf_estimation_method") == "Newton",
-        told.get("leaf_estimation_iterations") == 1,
-        told.get("grow_policy", "SymmetricTree") == "SymmetricTree",
+        0 < told.get("leaf_estimation_iterations", 0) <= _MOST_STEPS,
         scale == 1.0 and isinstance(start, float) and bool(counts.size),
-        not (counts & (counts - 1)).any(),
     )
     if not all(ways):
-        raise ModelRefusedError("was not trained for one binary label, by symmetric trees whose "
-                                "leaves are one Newton step")  # fmt: skip
-    found = np.asarray(
+        raise ModelRefusedError("was not trained for one binary label, by trees whose leaves are "
+                                "Newton's steps")  # fmt: skip
+    found = np.array(
         model.calc_leaf_indexes(
             catboost.Pool(frame_in(given), cat_features=_categorical(model)),
             ntree_end=len(counts),
             thread_count=1,
-        )
-    )
+        ),
+        dtype=np.int64,
+    ).reshape(-1, len(counts))
     values, trees, begin = np.asarray(model.get_leaf_values(), dtype=np.float64), [], 0
-    for count in counts:
-        of_leaves = values[begin : begin + count]
+    symmetric = told.get("grow_policy", "SymmetricTree") == "SymmetricTree"
+    for place, count in enumerate(counts):
+        # A heap, whose last nodes are the leaves; of another tree, which does not say how it was
+        # grown, each leaf is one of the largest depth.
+        inner = count - 1 if symmetric else int(told["depth"])
+        above = np.arange(inner + count) - 1
+        parents = above // 2 if symmetric else np.minimum(above, inner - 1)
+        inside = np.concatenate([np.zeros(inner), values[begin : begin + count]])
         begin += count
-        parents = (np.arange(2 * count - 1) - 1) // 2  # a heap, whose last nodes are the leaves
-        trees.append(
-            (parents, np.concatenate([np.zeros(count - 1), of_leaves]), told["learning_rate"])
-        )
+        trees.append((parents, inside, told["learning_rate"]))
+        found[:, place] += inner
     return leaves_answer(
-        found.reshape(-1, len(counts)) + counts - 1,
+        found,
         trees,
         penalty=float(told["l2_leaf_reg"]),
         start=start,
+        steps=told["leaf_estimation_iterations"],
     )
 
 

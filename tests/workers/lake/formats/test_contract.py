@@ -145,12 +145,17 @@ def test_trees_that_differ_have_no_count() -> None:
     assert same_count([5, 6]) is same_count([]) is same_count([None]) is None
 
 
-def sums_of(content: bytes, name: str) -> LabelSums:
-    """Return the label sums of a file, by the rows of this module."""
+def read_at(rows: np.ndarray, content: bytes, name: str) -> LabelSums:
+    """Return the label sums of a file, by other rows than those of this module."""
     describe_model(content, format=name)
-    frame = pl.DataFrame(X, schema=["0", "1", "2"]).cast(NUMBERS[name])
+    frame = pl.DataFrame(rows, schema=["0", "1", "2"]).cast(NUMBERS[name])
     inputs = ModelInputs(frame, matrix=name != "catboost")
     return label_sums(*read_leaves(content, inputs, format=name, most=100), LATE)
+
+
+def sums_of(content: bytes, name: str) -> LabelSums:
+    """Return the label sums of a file, by the rows of this module."""
+    return read_at(X, content, name)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +180,9 @@ def sums_of(content: bytes, name: str) -> LabelSums:
         ("catboost", of_catboost, {"bootstrap_type": "MVS"}),
         ("catboost", of_catboost, {"bootstrap_type": "Bernoulli", "subsample": 0.5}),
         ("catboost", of_catboost, {"boost_from_average": True}),
+        ("catboost", of_catboost, {"grow_policy": "Lossguide"}),
+        ("catboost", of_catboost, {"grow_policy": "Depthwise", "depth": 4}),
+        ("catboost", of_catboost, {"leaf_estimation_iterations": 10}),
         ("lightgbm", of_lightgbm, {"resumed": True}),
     ],
 )
@@ -187,11 +195,39 @@ def test_a_file_holds_the_exact_sums_of_labels(
     assert not resumed or found.trees == 6
 
 
+def test_missing_values_fall_where_training_put_them() -> None:
+    holed = np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)
+    quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
+    text = lightgbm.train(quiet, lightgbm.Dataset(holed, LATE), 6).model_to_string().encode()
+    quiet = {"objective": "binary:logistic", "nthread": 1, "max_depth": 5}
+    raw = bytes(xgboost.train(quiet, xgboost.DMatrix(holed, LATE), 4).save_raw("ubj"))
+    model = catboost.CatBoostClassifier(
+        iterations=4, thread_count=1, verbose=0, allow_writing_files=False
+    )
+    cbm = bytes(model.fit(holed, LATE)._serialize_model())
+    for content, name in ((text, "lightgbm"), (raw, "xgboost"), (cbm, "catboost")):
+        assert read_at(holed, content, name).are_the_tables, name
+
+
+def test_trees_before_an_early_stop_and_before_goss_begins_are_read() -> None:
+    data = lightgbm.Dataset(X, LATE, free_raw_data=False)
+    quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
+    other = lightgbm.Dataset(X[::2], 1 - LATE[::2], reference=data)
+    stop = lightgbm.early_stopping(2, verbose=False)
+    early = lightgbm.train(quiet, data, 50, valid_sets=[other], callbacks=[stop])
+    assert early.best_iteration < 50
+    found = read_at(X, early.model_to_string().encode(), "lightgbm")
+    assert (found.are_the_tables, found.trees) == (True, early.best_iteration)
+    drawn = lightgbm.train(quiet | {"data_sample_strategy": "goss"}, data, 30)
+    assert read_at(X, drawn.model_to_string().encode(), "lightgbm").trees == 10
+
+
 @pytest.mark.parametrize(
     ("name", "made", "more"),
     [
         ("lightgbm", of_lightgbm, {"bagging_fraction": 0.5, "bagging_freq": 1}),
         ("lightgbm", of_lightgbm, {"boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.0}),
+        ("lightgbm", of_lightgbm, {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}),
         ("lightgbm", of_lightgbm, {"weight": WEIGHTS}),
         ("lightgbm", of_lightgbm, {"scale_pos_weight": 2}),
         ("lightgbm", of_lightgbm, {"is_unbalance": True}),
@@ -222,9 +258,7 @@ def test_where_a_leaf_is_another_step_nothing_is_read(
         ("xgboost", of_xgboost, {"booster": "dart"}),
         ("xgboost", of_xgboost, {"num_parallel_tree": 2}),
         ("catboost", of_catboost, {"many": True}),
-        ("catboost", of_catboost, {"grow_policy": "Lossguide"}),
         ("catboost", of_catboost, {"leaf_estimation_method": "Gradient"}),
-        ("catboost", of_catboost, {"leaf_estimation_iterations": 10}),
     ],
 )
 def test_models_of_other_leaves_are_refused(
