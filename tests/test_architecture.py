@@ -462,7 +462,7 @@ MOST_LINES = {
     "flows/publication": 202,
     "flows/report": 1_780,
     "flows/run": 1_598,
-    "flows/study": 4_694,
+    "flows/study": 4_692,
     "privcore": 235,
     "privcore/attacks": 7_369,
     "privcore/guarantees": 1_350,

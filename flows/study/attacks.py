@@ -37,9 +37,7 @@ RMIAS = tuple(f"RMIA, gamma {gamma:g}" for gamma in RMIA_GAMMAS)
 ATTACKS = (LABELS, PAIRS, LOSS, *RMIAS)
 GAME_SETTINGS = [SEED, POWER, REPETITIONS, DELTA, SIGNIFICANCE, RMIA_SLOPE, RMIA_GAMMAS]
 """What a cell's identity has of the attacks."""
-_PAIRED = 0.4
-"""Share of the records that play in pairs; two of these shares and a population are the test set.
-"""
+_PAIRED = 0.4  # of the records; two of these shares and a population are the test set
 _SMALLEST = 1e-15
 
 
