@@ -131,6 +131,9 @@ def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declarat
     assert (found.trust, rows["label"].trust) == ("controlled", "self")
     for page in ("index.html", "models/good.html"):
         assert "released_labels" in text_of(tmp_path / "report" / page)
+    assert "trust controlled. It stands on labels that the platform" in text_of(
+        tmp_path / "report" / "models" / "good.html"
+    )
     monkeypatch.chdir(tmp_path)
     assert "good (released_labels)" in privaudit("show").out
     file = tmp_path / "lake" / "models" / "good" / f"day={DAY}" / "model.cbm"
