@@ -71,7 +71,7 @@ _STEPS = {
     ),
     ReasonCode.PROXY_WRONG: Step(
         Role.ENGINEER,
-        "Use the model of the day before as the proxy, and see that it never read the holdout.",
+        "Let the model of the day before be the proxy, and see that it never read the holdout.",
     ),
     ReasonCode.HOLDOUT_SUSPECT: Step(
         Role.ENGINEER, "See whether training leaves out exactly the rows that are called holdout."
@@ -84,8 +84,8 @@ _STEPS = {
     ),
     ReasonCode.ANSWERS_DOUBTFUL: Step(
         Role.ENGINEER,
-        "Compare label, classes and columns with those of training; audit the model's file where "
-        "a table of its answers was audited.",
+        "Compare label, classes and columns with those of training; if a table of answers was "
+        "audited, audit the model's file instead.",
     ),
     ReasonCode.ROWS_UNACCOUNTED: Step(
         Role.OWNER, "Let the job that trains write the rows that are audited."
@@ -117,7 +117,7 @@ _STEPS = {
     ),
     ReasonCode.MODEL_UNREADABLE: Step(Role.OWNER, "Open the model's file with privaudit check."),
     ReasonCode.PROXY_UNUSABLE: Step(
-        Role.ENGINEER, "Name an earlier model as the proxy, from before the day's labels."
+        Role.ENGINEER, "Name an earlier model (proxy) that was trained before the day's labels."
     ),
     ReasonCode.LABELS_MISSING: Step(
         Role.ENGINEER, "See whether the day's labels were written, _SUCCESS last."
@@ -297,11 +297,12 @@ def _seen(row: AuditRow, night: AuditedNight | None) -> str:
     """Say which leak would have been seen, by the night alone and by the nights together."""
     alone = leak_words(row.sees_from)
     if night is None or not night.nights_together or night.nights_together == 1:
-        return f"This night would probably have seen {alone}, if every label had shown it."
+        shown = "" if row.sees_from is None else ", if every label had shown it"
+        return f"This night would probably have seen {alone}{shown}."
+    shown = "" if night.sees_from_together is None else ", if every label of all had shown it"
     return (
         f"Its {night.nights_together} nights together would probably have seen "
-        f"{leak_words(night.sees_from_together)}, if every label of all of them had shown it (this "
-        f"night alone: {alone})."
+        f"{leak_words(night.sees_from_together)}{shown} (this night alone: {alone})."
     )
 
 

@@ -74,9 +74,9 @@ def percent_up(share: float) -> str:
     return f"{_rounded(100.0 * share, 1, ROUND_CEILING).removesuffix('.0')}%"
 
 
-def significant_up(value: float) -> str:
+def significant_up(value: float | None) -> str:
     """Return an upper limit with two significant digits, rounded up: 0.000123 -> "0.00013"."""
-    if value == 0.0 or not math.isfinite(value):
+    if not value or not math.isfinite(value):
         return exact(value)
     place = Decimal(repr(float(value)))
     return exact(float(place.quantize(Decimal(1).scaleb(place.adjusted() - 1), ROUND_CEILING)))

@@ -21,16 +21,16 @@ _ASSUMPTIONS = {
     Secret.LABEL: "epsilon_lower is valid if the holdout was drawn at random from the rows trained "
     "on, after any sampling, no earlier model saw it, and training records whose labels had been "
     "replaced by fresh draws before training would have been predicted rightly no more often than "
-    "the matched holdout records. epsilon_if_proxy_right is valid if the proxy is right about "
-    "labels that it has not seen.",
+    "the matched holdout records. epsilon_if_proxy_right is valid if the earlier model is right "
+    "about labels that it has not seen.",
     Secret.ATTRIBUTE: "epsilon_lower is valid if the holdout was drawn at random from the rows "
     "trained on, after any sampling, no earlier model saw it, and training records whose values of "
     "the attribute had been replaced before training by fresh draws, given the rest and the label, "
     "would have been predicted rightly no more often than the matched holdout records. "
-    "epsilon_if_proxy_right is valid if prior and proxy are right about values that they have not "
-    "seen.",
+    "epsilon_if_proxy_right is valid if prior and earlier model are right about values that they "
+    "have not seen.",
     Secret.MEMBERSHIP: "epsilon_lower is valid if training and holdout records were split at "
-    "random; neither proxy nor target need be right. It speaks of replacing a whole record.",
+    "random; neither model need be right. It speaks of replacing a whole record.",
     Secret.RELEASED: "epsilon_lower is valid if the mechanism reads nothing but the true label, "
     "the columns that are named and a coin for each record, and each night's labels are new. No "
     "model is asked, so it holds whatever is trained on the released labels.",
@@ -86,9 +86,9 @@ class Plan(StrictModel):
     """Allowed probability that a bound is wrong: four fifths of it for the night's, one fifth for
     what all nights prove together."""
     delta: float = Field(default=1e-5, gt=0.0, lt=1.0)
-    """Delta where nothing is declared, and of the paper's figure."""
+    """Delta where nothing is declared, and of `epsilon_paper`."""
     shift: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Assumed total-variation distance of labels and proxy."""
+    """Assumed total-variation distance of labels and what the earlier model predicts."""
     seed: int = 0
     """Seed of the game's random streams."""
     labels_recur: bool = False
@@ -99,11 +99,11 @@ class Plan(StrictModel):
     minimum_control_records: int = Field(default=MINIMUM_CONTROL_RECORDS, ge=1)
     """Fewer holdout records than this are not evaluable."""
     proxy_within_days: int = Field(default=7, ge=1, le=366)
-    """How old the proxy checkpoint may be."""
+    """How old the earlier model may be."""
     days: int = Field(default=1, ge=1, le=MOST_DAYS)
     """Days whose labels play: the audited one, and those before it that the target was trained on
-    and the proxy was not, which is then an older checkpoint. A label lies in one of them alone, and
-    what was held out of one was never trained on since. Nights that share labels are averaged
+    and the earlier model was not, which is then an older one. A label lies in one of them alone,
+    and what was held out of one was never trained on since. Nights that share labels are averaged
     instead of multiplied."""
     slices: tuple[Name, ...] = Field(default=(), max_length=100)
     """Columns of few values (a country, say): the records of each value are audited on their own as

@@ -160,7 +160,7 @@ def _units_in_both_splits(found: Rehearsal, unit: str | None, model: ModelSettin
     key = "scores" if model.scores else "labels" if model.labels else None
     rule = "" if key is None else f', as {key}.holdout = "bucket({unit}, 5) = 0" does'
     return (
-        f"; {found.units_in_both_splits:,} more persons have rows in both, and so are no control: "
+        f"; {found.units_in_both_splits:,} more persons have rows in both, and are not compared: "
         f"hold out all rows of a person in {unit!r}, or none{rule}"
     )
 
@@ -183,7 +183,7 @@ def _sentence(found: Rehearsal, model: ModelSettings, day: dt.date) -> str:
     source, privacy, proxy_day = found.source, found.source.privacy, found.source.facts["proxy_day"]
     says = "declares nothing" if privacy is None else f"declares epsilon {privacy.epsilon:g}"
     read = "all rows read" if found.whole else "a sample read, --full reads all"
-    proxy = "" if proxy_day is None else f", proxy {proxy_day}"
+    proxy = "" if proxy_day is None else f", earlier model {proxy_day}"
     at = "" if source.version is None else f", version {source.version}"
     place = model.scores or model.labels
     table = "" if place is None else f" of {place.table}{at}"

@@ -127,7 +127,7 @@ def paper_sentence(history: History) -> str:
     paper = [night.epsilon_paper for night in both if night.epsilon_paper is not None]
     proved = [night.epsilon_lower for night in both if night.epsilon_lower is not None]
     sentence = (
-        f"The paper\u2019s figure, not corrected for choosing the best of many thresholds, "
+        "The paper\u2019s own figure, not corrected for choosing the best of many thresholds, "
         f"reads {_range(paper)} where {_range(proved) if any(proved) else 'nothing'} is proved"
     )
     return f"{sentence}{_paper_beyond(both)}."
@@ -166,7 +166,7 @@ def _nights(number: int, *, every: bool = False) -> str:
 
 def _range(values: Sequence[float]) -> str:
     """Word the span of some bounds."""
-    low, high = down(min(values), decimals=1), down(max(values), decimals=1)
+    low, high = down(min(values)), down(max(values))
     return low if low == high else f"{low} to {high}"
 
 

@@ -42,6 +42,7 @@ def environment() -> jinja2.Environment:
         "down": rounding.down,
         "up": rounding.up,
         "exact": rounding.exact,
+        "significant_up": rounding.significant_up,
         "guarantee": rounding.guarantee,
         "count": sentences.count,
         "percent": sentences.percent,

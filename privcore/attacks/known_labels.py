@@ -116,10 +116,10 @@ def proxy_sentence(fits: Sequence[tuple[LabelFit, LabelFit]], whose: str) -> str
         return ""
     training, control = (sum(side, start=LabelFit()) for side in zip(*fits, strict=True))
     return (
-        f"The proxy knows labels of {whose}: it gives those of training records the mean "
+        f"The earlier model knows labels of {whose}: it gives those of training records the mean "
         f"probability {training.mean:.4f}, those of holdout records {control.mean:.4f}, "
         f"{found:.1f} standard errors apart. It must be a model that was trained before these "
-        "labels: see that target and proxy are not swapped, and hold records out at random."
+        "labels: see that both models are not swapped, and hold records out at random."
     )
 
 
@@ -157,7 +157,8 @@ def exchanged_words(roles: Sequence[str], classes: Sequence[str]) -> str:
         roles: whose: "target's", "proxy's" or both.
         classes: in the order that fits.
     """
+    whose = " and the ".join(roles).replace("proxy", "earlier model")
     return (
-        f"The {' and the '.join(roles)} probabilities fit the labels far better if their classes "
-        f"are in the order {', '.join(classes)}: "
+        f"The {whose} probabilities fit the labels far better if their classes are in the order "
+        f"{', '.join(classes)}: "
     )

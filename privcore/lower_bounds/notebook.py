@@ -50,7 +50,7 @@ from privcore.lower_bounds.question import (
     refutes,
 )
 from privcore.lower_bounds.verdicts import Doubt, Judged, ReasonCode, Verdict, judge, says_nothing
-from privcore.rounding import ABSENT, down, up
+from privcore.rounding import down, significant_up, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,6 @@ class AuditAnswer:
 
     def _rows(self) -> list[tuple[str, str, str]]:
         declared = self.evidence.claim.epsilon
-        pvalue = ABSENT if self.claim_pvalue is None else f"{self.claim_pvalue:.2g}"
         level = f"{self.evidence.claim.significance:g}"
         conclusive = None if declared is None else leak_to_be_seen(declared)
         told = "a leak shown by every label, in 4 of 5 such calls (not a mechanism's epsilon)"
@@ -125,7 +124,7 @@ class AuditAnswer:
             ("conclusive_at", up(conclusive), "what a conclusive call sees"),
             ("epsilon_ceiling", up(self.epsilon_ceiling), "the most that could be proved"),
             ("epsilon_if_proxy_right", down(self.epsilon_if_proxy_right), "no accusation"),
-            ("claim_pvalue", pvalue, "of the declaration"),
+            ("claim_pvalue", significant_up(self.claim_pvalue), "of the declaration"),
             ("records", f"{training:,}", counted),
         ]
 

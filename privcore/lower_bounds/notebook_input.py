@@ -358,8 +358,8 @@ def one_model_sentence(training: CheckedArm, control: CheckedArm) -> str:
     if len(target) < _TO_COMPARE or float(np.abs(target - proxy).max()) > _SAME:
         return ""
     return (
-        "The proxy's probabilities are the target's, record for record: give those of a model that "
-        "was trained before these labels, like the ones that were served that day."
+        "The earlier model's probabilities are the target's, record for record: give those of a "
+        "model that was trained before these labels, like the ones that were served that day."
     )
 
 

@@ -295,7 +295,7 @@ def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
     (model_path(Lake(str(folder / "lake")), "good", EVE) / "_SUCCESS").unlink()
     (model,) = (one for one in checks.checks(None) if one.what == "model good")
     assert not model.ok
-    assert "could serve as proxy" in model.sentence
+    assert "could be its earlier model (proxy)" in model.sentence
 
     file = folder / "privaudit.toml"
     file.write_text(

@@ -71,7 +71,7 @@ def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:
     assert "does not prove" in card.allows
     assert card.figures == (
         "Declared 2, proved at least 0.90. Its 14 nights together would probably have seen a leak "
-        "from 2.70 on, if every label of all of them had shown it (this night alone: a leak from "
+        "from 2.70 on, if every label of all had shown it (this night alone: a leak from "
         "3.40 on). It is untested whether this learner would show a dropped mechanism."
     )
     assert card.odds == (
@@ -162,7 +162,7 @@ def test_without_figures_there_are_no_figures() -> None:
 def test_a_nan_is_no_figure_and_a_later_column_is_passed_over() -> None:
     audits = frame([record("b", sees_from=float("nan"))], AuditedNight).with_columns(later=1)
     ((_, card),) = cards_of(audits)
-    assert "no leak, however large" in card.figures
+    assert "would probably have seen no leak, however large." in card.figures
 
 
 def test_the_worst_model_is_first_and_of_one_model_the_newest_night() -> None:

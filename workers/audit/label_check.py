@@ -249,7 +249,7 @@ def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
             raise _no_column(name, rows)
     twice = [name for name in named if named.count(name) > 1]
     if twice:
-        raise _refused(f"{twice[0]!r} is named for two things: name another column for one.")
+        raise _refused(f"{twice[0]!r} is named twice: each option needs a column of its own.")
     given = [one for one in rows.columns if one not in {asked.true, asked.released, asked.record}]
     found = pl.DataFrame(
         {

@@ -82,8 +82,8 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor, digest_key: byte
     found = source.digests()
     _check_same("target", audit.target_sha256, found.target)
     _check_same("target's manifest", audit.target_manifest_sha256, found.target_manifest)
-    _check_same("proxy", audit.proxy_sha256, found.proxy)
-    _check_same("proxy's manifest", audit.proxy_manifest_sha256, found.proxy_manifest)
+    _check_same("earlier model", audit.proxy_sha256, found.proxy)
+    _check_same("earlier model's manifest", audit.proxy_manifest_sha256, found.proxy_manifest)
     _check_rows(source, plan)
     share = max(
         _SMALLEST_SHARE,

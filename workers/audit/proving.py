@@ -259,7 +259,7 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
         raise NotEvaluableError(
             Reason.TOO_FEW_HELD_OUT,
             "No training record has a holdout record whose label is about as likely under the "
-            "proxy, so no pair can be made: hold out more records.",
+            "earlier model, so no pair can be made: hold out more records.",
         )
 
 

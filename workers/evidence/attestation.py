@@ -292,7 +292,7 @@ _RESULTS = {
 }
 _OF_RECORD = "Another attack, which may prove more: a lower bound is not the loss."
 _SUPPLIED = (
-    "The probabilities were supplied: that target and proxy gave them, that training saw the "
+    "The probabilities were supplied: that both models gave them, that training saw the "
     "training records with these labels, and that it saw no holdout record, is taken from the "
     "tables."
 )

@@ -132,10 +132,10 @@ class RowsAlike(Look):
             raise NotEvaluableError(
                 Reason.HELD_OUT_TOGETHER,
                 f"All rows of one value of {column!r} were held out together, or trained on "
-                "together, and their labels agree more than the earlier model expects. The model "
-                "knows training rows by other rows of their value, and holdout rows by none, so a "
-                "comparison of single rows would accuse it falsely. Set plan.privacy_unit to "
-                f'"{column}", and declare an epsilon for that unit; or hold out single rows at '
+                "together, and their labels agree more than the earlier model expects. Training "
+                f"read other rows of a training row's {column!r} and none of a holdout row's, so a "
+                "comparison of single rows would accuse the model falsely. Set plan.privacy_unit "
+                f'to "{column}", and declare an epsilon for that unit; or hold out single rows at '
                 "random.",
             )
         copies = NearCopies.among(found.looks)

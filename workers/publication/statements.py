@@ -83,7 +83,7 @@ class Statement(StatementFacts):
     method_version: str = Field(description="Version of the method.")
     code_version: str = Field(description="Version of privaudit that computed it.")
     target_sha256: str | None = Field(description="Digest of the audited model's file.")
-    proxy_sha256: str | None = Field(description="Digest of the proxy's file.")
+    proxy_sha256: str | None = Field(description="Digest of the earlier model's file.")
     evidence_figure: int = Field(description="Its log-wealth in units of gap/64, with noise.")
     premises_figure: int = Field(description="Their log-wealth in units of gap/64, with noise.")
     verdict: PublicVerdict = Field(

@@ -131,7 +131,7 @@ class AuditRow(TableRow):
     meaning of their columns, the model files, and the declaration. Null where all is in the
     lake."""
     proxy_day: dt.date | None = None
-    """Day of the checkpoint that served as proxy."""
+    """Day of the earlier model."""
     label_days: tuple[dt.date, ...] | None = None
     """Days whose labels played, where the plan asks for several. Null where the audited day's alone
     did."""
@@ -152,7 +152,7 @@ class AuditRow(TableRow):
     records: int | None = None
     """Training records in the game; one per person where a privacy unit is set."""
     control_records: int | None = None
-    """Holdout records in the control game; one per person without training records where a privacy
+    """Holdout records that play; one per person without training records where a privacy
     unit is set."""
     excluded_records: int | None = None
     """Rows left out: those of neither split or of no day, and bad rows within max_bad_records."""
@@ -162,8 +162,8 @@ class AuditRow(TableRow):
     """The headline: the audited lower bound on epsilon, at the declared delta, or at the plan's. It
     holds at its significance under the plan's assumption."""
     epsilon_if_proxy_right: float | None = None
-    """Lower bound if the proxy is right about labels that it has not seen; no verdict rests on
-    it."""
+    """Lower bound if the earlier model is right about labels that it has not seen; no verdict rests
+    on it."""
     epsilon_ceiling: float | None = None
     """The value that the headline would have reached if every prediction on a training record had
     been correct, with this holdout."""
@@ -186,16 +186,16 @@ class AuditRow(TableRow):
     """E-value against the declared guarantee, for q-values over models. Null where nothing is
     declared."""
     epsilon_paper: float | None = None
-    """The paper's figure; for comparison only, as it is not corrected."""
+    """The paper's own figure ("Observational Auditing of Privacy"); it is not corrected."""
     control_epsilon_if_proxy_right: float | None = None
-    """epsilon_if_proxy_right of the holdout records, which training never saw: above 0, the proxy
-    is not right."""
+    """epsilon_if_proxy_right of the holdout records, which training never saw: above 0, the earlier
+    model is not right."""
     control_epsilon_lower: float | None = None
     """The game's bound from the holdout records, which training never saw."""
     target_log_loss: float | None = None
     """The target's mean log-loss on holdout records, in nats."""
     proxy_log_loss: float | None = None
-    """The proxy's mean log-loss on holdout records, in nats."""
+    """The earlier model's mean log-loss on holdout records, in nats."""
     epsilon_declared: float | None = None
     """Epsilon that the owner declared. Null where nothing is declared."""
     delta_declared: float | None = None
@@ -224,7 +224,7 @@ class AuditRow(TableRow):
     target_manifest_sha256: str | None = None
     """Digest of the audited checkpoint's manifest."""
     proxy_manifest_sha256: str | None = None
-    """Digest of the proxy checkpoint's manifest."""
+    """Digest of the earlier model's manifest."""
     record_digest: str | None = None
     """SHA-256 of the whole record in all tables; `privaudit verify` notices by it a figure that was
     changed after the commit."""
@@ -272,9 +272,9 @@ class WealthRow(TableRow):
     multiplied."""
     holdout_sketch: str | None = None
     """Sketch of all holdout rows' features, 32 bytes in hexadecimal, without labels; in score
-    tables without context, of records' names. Where 12 of the bytes are those of an earlier night,
-    the holdout comes again, and nights are averaged. Someone who knows a whole row of a small
-    holdout may recognise it. Null where a table has neither, and where fewer than ten rows
+    tables without context, of records' names. If 12 of the bytes equal those of an earlier night,
+    the holdout has come again, and the nights are averaged. Someone who knows a whole row of a
+    small holdout may recognise it. Null where a table has neither, and where fewer than ten rows
     differ."""
     window_log_wealth: tuple[float, ...] | None = None
     """Logarithms of each strategy's e-values against the claim at each epsilon of the grid, for
@@ -311,7 +311,7 @@ class SliceRow(TableRow):
     records: int
     """Training records in the game."""
     control_records: int
-    """Holdout records in the control game."""
+    """Holdout records that play."""
     epsilon_lower: float
     """The headline for this slice's records alone. All slices of an audit together hold at its
     significance."""

@@ -52,7 +52,7 @@ class TableRow(PlainRow):
     )
     code_version: str = Field(description="Version of privaudit that wrote the row.")
     target_sha256: str | None = Field(description="Digest of the audited checkpoint's model file.")
-    proxy_sha256: str | None = Field(description="Digest of the proxy checkpoint's model file.")
+    proxy_sha256: str | None = Field(description="Digest of the earlier model's file.")
     labels_digest: str | None = Field(
         description="Digest of the labels that were scanned: the files' footers and the columns "
         "that were read. It is keyed by the warehouse, and `audit_id` follows from it, so neither "

@@ -105,7 +105,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "no-proxy": (
         lambda lake: (model_path(lake, "good", EVE) / "_SUCCESS").unlink(),
-        "There is no checkpoint of good in the 7 days before 2026-03-02 that could serve as proxy",
+        "There is no checkpoint of good in the 7 days before 2026-03-02 that could be its earlier",
     ),
     "too-few": (
         labels(lambda frame: frame.head(100)),
@@ -167,7 +167,7 @@ def of_people(folder: pathlib.Path, split: pl.Expr) -> None:
 
 def test_a_holdout_by_row_is_advised_to_be_by_person(folder: pathlib.Path) -> None:
     advice = (
-        "; 64 more persons have rows in both, and so are no control: hold out all rows of a person "
+        "; 64 more persons have rows in both, and are not compared: hold out all rows of a person "
         "in 'customer', or none"
     )
     number = pl.col("row") // 3
@@ -201,7 +201,7 @@ def test_a_holdout_by_row_that_leaves_nobody_says_so(folder: pathlib.Path) -> No
 def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathlib.Path) -> None:
     lake = Lake(str(folder / "lake"))
     whole = check_model(load_settings(), "good", None)
-    assert whole.startswith("2026-03-02, proxy 2026-03-01, declares epsilon 0.5; ")
+    assert whole.startswith("2026-03-02, earlier model 2026-03-01, declares epsilon 0.5; ")
     assert whole.endswith(" holdout records (all rows read)")
     shutil.copytree(model_path(lake, "good"), model_path(lake, "good").with_name("day=2026-03-03"))
     (model_path(lake, "good").with_name("day=2026-03-03") / "_SUCCESS").unlink()

@@ -293,7 +293,7 @@ def day(seed=0, *, leak=1.0):
 CAUSES = {
     "inverted labels": (
         lambda one, two: [arm._replace(labels=1 - arm.labels) for arm in (one, two)],
-        "The target's and the proxy's probabilities fit the labels far better if their classes",
+        "The target's and the earlier model's probabilities fit the labels far better if their",
     ),
     "the other class's column": (
         lambda one, two: [arm._replace(target=1.0 - arm.target) for arm in (one, two)],
@@ -301,7 +301,7 @@ CAUSES = {
     ),
     "swapped models": (
         lambda one, two: [arm._replace(target=arm.proxy, proxy=arm.target) for arm in (one, two)],
-        "The proxy knows labels of the training records: it gives those of training records the",
+        "The earlier model knows labels of the training records: it gives those of training",
     ),
     "a golden holdout": (
         lambda one, two: [one, _golden(two)],

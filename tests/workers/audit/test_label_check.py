@@ -390,7 +390,7 @@ def test_few_labels_and_one_class_are_inconclusive() -> None:
     [
         ({}, {"true": "w"}, "there is no column 'w'"),
         ({}, {"record": "w"}, "there is no column 'w'"),
-        ({}, {"released": "y"}, "'y' is named for two things"),
+        ({}, {"released": "y"}, "'y' is named twice"),
         ({"z": pl.col("x")}, {}, "'z' holds fractions"),
         ({"z": pl.lit("0.5")}, {}, "'z' holds fractions"),
         ({"y": pl.lit(None, dtype=pl.Int64)}, {}, "no row has a true label"),

@@ -35,7 +35,8 @@ def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     assert "order" not in right
     wrong = audit(tables(place, classes=("never", "no", "yes"), **names)).audit
     found = (
-        "The target's and the proxy's probabilities fit the labels far better if their classes are"
+        "The target's and the earlier model's probabilities fit the labels far better if their "
+        "classes are"
     )
     assert f"{found} in the order no, yes, never: see scores.classes." in str(wrong.reason)
 

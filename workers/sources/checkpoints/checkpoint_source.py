@@ -344,7 +344,7 @@ def no_proxy(
     return NotEvaluableError(
         Reason.MISSING_PROXY,
         f"There is no checkpoint of {model} in the {plan.proxy_within_days} days before {day} that "
-        f"could serve as proxy{before.rstrip(',')}.",
+        f"could be its earlier model (proxy){before.rstrip(',')}.",
     )
 
 
@@ -399,22 +399,22 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
     if proxy.trained_on.last >= day:
         raise NotEvaluableError(
             Reason.PROXY_SAW_THE_DAY,
-            f"The proxy, {proxy.model} of {proxy.day}, was trained up to {proxy.trained_on.last}: "
-            f"it saw labels of {day}, so it cannot serve as the proxy for that day. Use a model "
-            "that was trained before.",
+            f"The earlier model, {proxy.model} of {proxy.day}, was trained up to "
+            f"{proxy.trained_on.last}: it saw labels of {day}, so it cannot be the proxy of that "
+            "day. Use a model that was trained before.",
         )
     if proxy.sha256 == target.sha256:
         raise NotEvaluableError(
             Reason.PROXY_IS_TARGET,
-            f"The proxy, {proxy.model} of {proxy.day}, is the target's own file: put the model "
-            f"that was trained up to {proxy.trained_on.last} back in its place.",
+            f"The earlier model, {proxy.model} of {proxy.day}, is the target's own file: put the "
+            f"model that was trained up to {proxy.trained_on.last} back in its place.",
         )
     common = set(proxy.label.words) & set(target.label.words)
     apart = not named_twice(_classes_of_both(target.label, proxy.label))
     if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES or not apart:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
-            f"The proxy, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
+            f"The earlier model, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "
             f"{list(proxy.label.classes)}, the target {target.label.column} in "
             f"{list(target.label.classes)}: they cannot be compared.",
         )

@@ -236,7 +236,7 @@ class ScoreSource:
         """
         labels, bad = self._rows.labels(batch, self.label)
         lacking = self._lacking(batch)
-        found = "no probability of target or proxy: score every row of the day with both models"
+        found = "no probability of one of both models: score every row of the day with both models"
         bad += batch.bad_rows(lacking & (labels >= 0), Reason.SCORES_MISSING, found)
         return np.where(lacking, -1, labels), bad
 
@@ -272,9 +272,9 @@ class ScoreSource:
         if same_model(target[played], proxy[played]):
             raise NotEvaluableError(
                 Reason.PROXY_IS_TARGET,
-                f"The proxy's probabilities in {batch.path} are the target's, record for record: "
-                "set scores.proxy to those of a model that never saw the day, like those that were "
-                "served.",
+                f"The earlier model's probabilities in {batch.path} are the target's, record for "
+                "record: set scores.proxy to those of a model that never saw the day, like those "
+                "that were served.",
             )
         return target, proxy
 

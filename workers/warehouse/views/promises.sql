@@ -1,6 +1,6 @@
 -- What the guarantees promise against any attack, beside what the audit's attack achieved: the rows
 -- of `audit_promises` that belong to current records.
--- share: How near the attack came: achieved over value. Null where nothing is achieved, or promised.
+-- share: `achieved` over `value`: how near the attack came to the limit. Null where one is missing.
 select
     latest_audits.model,
     latest_audits.day,

@@ -40,6 +40,6 @@ def test_models_of_one_dataset_share_a_read_and_others_do_not(
 
 
 def test_a_day_without_an_earlier_checkpoint_has_no_proxy(lake: Lake) -> None:
-    with pytest.raises(NotEvaluableError, match="could serve as proxy") as caught:
+    with pytest.raises(NotEvaluableError, match="could be its earlier model") as caught:
         find_checkpoints(lake, "good", EVE, plan=PLAN)
     assert caught.value.reason is Reason.MISSING_PROXY

@@ -296,7 +296,7 @@ def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(
     put_file(tmp_path / f"{EVE}.json", train(DAY, kind="json", seed=7, max_bin=200).content)
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
     told = refused(InPlace(labels(delta(tmp_path / "t")), where), "proxy_saw_the_day")
-    assert "The proxy knows labels of 2026-03-02" in told
+    assert "The earlier model knows labels of 2026-03-02" in told
 
 
 def test_a_day_is_ready_when_its_files_and_its_rows_are(

@@ -378,7 +378,7 @@ WRONG = {
         {},
         pl.when(pl.int_range(pl.len()) == 7).then(None).otherwise(pl.col("p_today")),
         "scores_missing",
-        "no probability of target or proxy",
+        "no probability of one of both models",
     ),
     "number": (
         {},
@@ -540,9 +540,9 @@ def _twice(frame: pl.DataFrame) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("change", "epsilon", "cause", "code"),
     [
-        (_not_the_labels, 0.5, "The target's and the proxy's probabilities fit the labels far",
+        (_not_the_labels, 0.5, "The target's and the earlier model's probabilities fit the",
          "answers_doubtful"),
-        (_models_swapped, 0.5, f"The proxy knows labels of {DAY}: it gives those of training",
+        (_models_swapped, 0.5, f"The earlier model knows labels of {DAY}: it gives",
          "proxy_unusable"),
         (_twice, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the",
          "persons_split"),
