@@ -271,7 +271,7 @@ def test_rows_and_model_files_are_attached_where_they_lie(
         rows, "--label", "clicked", "--split", "arm", "--epsilon", "1", "--only-settings",
         "--checkpoints", "runs/{day}/model.json",
     )  # fmt: skip
-    assert f"{DAY} of {rows}, version 1, proxy {EVE}, declares epsilon 1; " in said
+    assert f"{DAY} of {rows}, version 1, earlier model {EVE}, declares epsilon 1; " in said
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.scores is None
     assert (model.labels.label, model.labels.day, model.labels.split) == ("clicked", "ds", "arm")

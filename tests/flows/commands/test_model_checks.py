@@ -272,7 +272,7 @@ def test_labels_of_several_days_are_checked_together(folder: pathlib.Path) -> No
     settings = load_settings()
     plan = settings.plan.model_copy(update={"days": 2})
     said = check_model(settings.model_copy(update={"plan": plan}), "good", DAY)
-    assert f"{DAY}, labels of 2 days from {EVE}, proxy {before}, " in said
+    assert f"{DAY}, labels of 2 days from {EVE}, earlier model {before}, " in said
 
 
 def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(

@@ -99,7 +99,7 @@ def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> N
 
     told = said(WHOLE)
     assert told.startswith(
-        f"{DAY} of {path.parent / 'clicks'}, version 1, proxy {EVE}, declares epsilon 0.5; "
+        f"{DAY} of {path.parent / 'clicks'}, version 1, earlier model {EVE}, declares epsilon 0.5; "
     )
     assert "declares nothing" in said(CHECKPOINTS + LABELS)
     assert "no column 'hour': correct labels.columns" in said(WHOLE.replace("dep_hour", "hour"))
