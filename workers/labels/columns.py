@@ -180,7 +180,8 @@ class Batch:
             NotEvaluableError: the column holds no classes at all.
         """
         name = label.column
-        return self._once(label, name, lambda: _class_indices(self.column(name), label, self))
+        key = (name, label.words)
+        return self._once(key, name, lambda: _class_indices(self.column(name), label, self))
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out.

@@ -118,6 +118,13 @@ def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(
     hold_sentences(*(batch(column).labels(label)[1].sentence for column in columns))
 
 
+def test_labels_that_a_mechanism_made_are_classes_as_others() -> None:
+    """Who said so in label.state could not train: its parameters have no hash."""
+    made = {"privatised_by": {"name": "randomized_response", "parameters": {"epsilon": 1.0}}}
+    label = LabelColumn.model_validate({"column": "late", "classes": [0, 1], "state": made})
+    assert batch(pl.Series("late", [1, 0])).labels(label)[0].tolist() == [1, 0]
+
+
 def test_no_rows_have_no_labels() -> None:
     column = pl.Series("late", [], dtype=pl.Int64)
     labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
