@@ -16,27 +16,16 @@ import polars as pl
 
 from flows.report.study_page import StudyTable
 from flows.study import printed, tables
+from flows.study.attacked_tables import BANK, read_bank
 from flows.study.printed import RELAXATIONS, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks, cells_of
 from flows.study.tables import CellRow
 from privcore import attacks, mechanisms
 from privcore.attacks.query_adversary import NOISY, QUIET, NoiseRule
 from privcore.attacks.query_reconstruction import ColumnSearch
-from privcore.exceptions import InvalidInputError
-from workers.release.release_attack import Table, as_table
-from workers.sources.tables.table_files import read_rows
+from workers.release.release_attack import Table
 
-RECORDS, EPSILON, SEED = 45_211, 1e-10, 3
-BOUNDS: dict[str, tuple[float, float]] = {
-    "balance": (-1e5, 1e6), "duration": (0, 1e4), "pdays": (-1, 2000), "previous": (0, 2000),
-    "age": (0, 125), "day": (0, 31), "campaign": (0, 100),
-}  # fmt: skip
-"""Section 6.1."""
-# Binary columns first, then by domain; ties as the authors' program has them.
-ORDER = (
-    "y", "default", "housing", "loan", "marital", "contact", "poutcome", "education", "job",
-    "month", "day", "previous", "campaign", "age", "pdays", "duration", "balance",
-)  # fmt: skip
+EPSILON, SEED = 1e-10, 3
 LINKING = ("age", "marital", "education", "job", "housing")
 SIMULATIONS, REPETITIONS = 2_000_000, (10, 100, 1000)
 COLUMN, LEAST_EPSILON, MOST_QUERIES = "age", 0.01, 100.0
@@ -94,20 +83,6 @@ COUNTERMEASURES = {
 """Sections 3.2.1, 3.6 and 5.1. The paper prints no figure of them; these are counted here."""
 
 
-def read_bank(uri: str) -> Table:
-    """Return the Bank Marketing table of the paper.
-
-    Raises:
-        InvalidInputError: it is another table.
-        NotEvaluableError: the file cannot be read.
-    """
-    frame = read_rows(uri)
-    if set(frame.columns) != set(ORDER) or frame.height != RECORDS:
-        rule = f"bank-full has {RECORDS:,} rows and the columns {', '.join(ORDER)}"
-        raise InvalidInputError("--table", uri, rule)
-    return as_table(frame, bounds=BOUNDS)
-
-
 def study(table: str, *, scale: float) -> Study:
     """Return the study of the Bank data, or of the file that is said to hold them.
 
@@ -120,7 +95,7 @@ def study(table: str, *, scale: float) -> Study:
     simulations = max(2_000, 2 * round(SIMULATIONS * scale / 2))
     about = {"table": bank.digest, "seed": SEED}
     cells = cells_of("table", about, k=_PROTECTION, search=_SEARCHES)
-    cells += cells_of("column", about, name=reversed(ORDER), search=_SEARCHES, k=_PROTECTION)
+    cells += cells_of("column", about, name=reversed(BANK), search=_SEARCHES, k=_PROTECTION)
     cells += cells_of("countermeasure", about, name=COUNTERMEASURES)
     for part in ("membership", "attributes"):
         cells += cells_of(part, about, k=_PROTECTION)
@@ -172,15 +147,14 @@ def _membership(table: Table, random: np.random.Generator, *, k: int) -> list[Ce
     asked, absent = _adversary(table, random, k), mechanisms.Groups(targets.columns, cells)
     right = attacks.infer_membership(asked, targets).sum()
     right += (~attacks.infer_membership(asked, absent)).sum()
-    about = {"k": k, "persons": 2 * targets.size}
-    return [{**about, "queries": asked.queries, "right": int(right)}]
+    return [{"k": k, "persons": 2 * targets.size, "queries": asked.queries, "right": int(right)}]
 
 
 def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[CellRow]:
     """Table 3: the other attributes of persons who are unique on the linking ones."""
     targets, records = _targets(table)
     adversary, rows = _adversary(table, random, k), list[CellRow]()
-    for name in (name for name in ORDER if name not in LINKING):
+    for name in (name for name in BANK if name not in LINKING):
         column, before = table.index(name), adversary.queries
         found = attacks.find_single(
             adversary, column, targets, attacks.EveryCell.of(table.columns[column])
@@ -194,7 +168,7 @@ def _attributes(table: Table, random: np.random.Generator, *, k: int) -> list[Ce
 def _table(table: Table, random: np.random.Generator, *, search: str, k: int) -> list[CellRow]:
     """Table 4: the whole table. Our search chooses its own order of columns."""
     adversary = _adversary(table, random, k)
-    order = None if search == "halving" else [table.index(name) for name in ORDER]
+    order = None if search == "halving" else [table.index(name) for name in BANK]
     result = attacks.reconstruct_table(
         adversary, order=order, bounds=table.columns, search=_SEARCHES[search]
     )

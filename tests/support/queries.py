@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from flows.study.attacked_tables import BANK_BOUNDS
 from privcore.attacks.query_adversary import Adversary, NotZeroOrOne
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable
@@ -14,15 +15,6 @@ from privcore.mechanisms.threshold_queries import Column
 from workers.release.release_attack import as_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BANK_BOUNDS = {
-    "balance": (-(10**5), 10**6),
-    "duration": (0, 10**4),
-    "pdays": (-1, 2000),
-    "previous": (0, 2000),
-    "age": (0, 125),
-    "day": (0, 31),
-    "campaign": (0, 100),
-}
 
 
 def protect(cells, columns, mechanism, *, seed=0):

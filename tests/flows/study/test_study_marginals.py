@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from flows.commands.printing import print_study
-from flows.study import marginals
-from flows.study.marginals import ACS, FIRE, beside, read_survey, sentences, study
+from flows.study import attacked_tables, marginals
+from flows.study.attacked_tables import ACS, FIRE, read_survey
+from flows.study.marginals import DEGREE, beside, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
@@ -47,12 +48,13 @@ def few(smaller):
 @pytest.fixture
 def five(few, smaller):  # noqa: ARG001
     """Make the survey's attributes few, too."""
-    smaller(marginals, ACS=FIVE)
+    for module in (attacked_tables, marginals):
+        smaller(module, ACS=FIVE)
 
 
 @pytest.mark.slow
 def test_it_is_resumed_the_same_twice_and_within_the_bound(five, tmp_path):  # noqa: ARG001
-    assert read_survey(table(tmp_path)).network.sizes[0] == 10
+    assert read_survey(table(tmp_path), degree=DEGREE).network.sizes[0] == 10
     one, shown = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
     next((tmp_path / "one" / "cells").glob("*")).unlink()
     again, _ = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
@@ -131,7 +133,7 @@ def test_fire_calls_are_taken_with_what_they_lack_and_nothing_printed_is_held_ag
 
 
 def test_other_tables_are_refused(tmp_path, smaller):
-    smaller(marginals, ACS=("a", "b", "c", "d"))
+    smaller(attacked_tables, ACS=("a", "b", "c", "d"))
     path = tmp_path / "t.csv"
     for text, rule in (
         ("a,b\n1,2\n", "the survey's columns a, b, c, d"),
@@ -139,4 +141,4 @@ def test_other_tables_are_refused(tmp_path, smaller):
     ):
         path.write_text(text)
         with pytest.raises(InvalidInputError, match=rule):
-            read_survey(str(path))
+            read_survey(str(path), degree=DEGREE)

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from flows.study import runner
+from flows.study.attacked_tables import BANK, BANK_BOUNDS, BANK_RECORDS, read_bank
 from flows.study.printed import RELAXATIONS, judged_rows, printed_values
-from flows.study.relaxations import BOUNDS, EPSILON, ORDER, RECORDS, beside, read_bank, study
+from flows.study.relaxations import EPSILON, beside, study
 from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
@@ -40,8 +41,8 @@ def test_what_follows_from_the_printed_totals():
     for column, name in {"idp_protection": "IDP", "no_protection": "no protection"}.items():
         total = number("Table 4", f"queries for the whole table, {name}")
         assert {quantity: row[column] for quantity, row in table.items()} == {
-            "queries per person (about)": f"{total / RECORDS:.1f}",
-            "queries per data element (about)": f"{total / RECORDS / len(ORDER):.1f}",
+            "queries per person (about)": f"{total / BANK_RECORDS:.1f}",
+            "queries per data element (about)": f"{total / BANK_RECORDS / len(BANK):.1f}",
         }
     total = number("Table 4", "queries for the whole table, IDP")
     assert float(budget["idp_protection"]) == pytest.approx(total * EPSILON)
@@ -50,7 +51,7 @@ def test_what_follows_from_the_printed_totals():
 @pytest.mark.paper("relaxations", "Section 6")
 def test_every_number_of_the_text_is_ours_or_follows_from_ours():
     stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
-    for name, (low, high) in BOUNDS.items():
+    for name, (low, high) in BANK_BOUNDS.items():
         assert [float(end) for end in stated.pop(f"bounds {name}").split("..")] == [low, high]
     distinct, alone = (
         number("Fig 2", name)
@@ -62,8 +63,8 @@ def test_every_number_of_the_text_is_ours_or_follows_from_ours():
     assert int(stated.pop("balance: distinct values")) == distinct
     assert int(stated.pop("balance: queries alone")) == alone
     assert stated.pop("queries per distinct value (about)") == f"{alone / distinct:.0f}"
-    assert stated.pop("queries per person for balance (about)") == f"{alone / RECORDS:.0f}"
-    bits = math.ceil(math.log2(BOUNDS["balance"][1] - BOUNDS["balance"][0] + 1))
+    assert stated.pop("queries per person for balance (about)") == f"{alone / BANK_RECORDS:.0f}"
+    bits = math.ceil(math.log2(BANK_BOUNDS["balance"][1] - BANK_BOUNDS["balance"][0] + 1))
     assert stated.pop("queries per bit for balance (about)") == f"{balance / bits:.1f}"
     rest = record - balance
     assert float(stated.pop("non-linking attributes: additional queries")) == pytest.approx(rest)
