@@ -127,7 +127,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out metrics and report at the end of a flow: more work than a small audit's."""
-    monkeypatch.setattr("flows.run.conclusion.write", lambda settings: settings.report)
+    monkeypatch.setattr("flows.run.conclusion._published", lambda settings: (settings.report, None))
 
 
 Limit = Callable[..., None]
