@@ -159,7 +159,13 @@ def late_labels(world: World) -> None:
     world.write_own(world.own().with_columns(late=pl.col("late").shuffle(seed=1)))
 
 
-LEVERS = [blur, choose_rows, choose_holdout, late_labels]
+def swap_earlier_model(world: World) -> None:
+    """Put a model that knows the day's labels in the earlier one's place."""
+    both = pl.concat([TRAINING[EVE], TRAINING[DAY]])
+    (world.home / "models" / f"{EVE}.ubj").write_bytes(trained(both))
+
+
+LEVERS = [blur, choose_rows, choose_holdout, late_labels, swap_earlier_model]
 
 
 @pytest.mark.slow
