@@ -26,7 +26,7 @@ from privcore import attacks, mechanisms
 from privcore.upper_bounds import reconstruction_prior, success_count
 
 SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
-RUNS, RUNS_OF_MANY, EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 100, 100, 1.0, 3.0
+RUNS, RUNS_OF_MANY, EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 100, 25, 1.0, 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
 COLUMN_COUNTS, KNOWN = (1, 2, 3, 5, 8, 13), 3  # the fewest columns that the attacker knows
 ALONE = {"AGEP": ("SCHL", "AGEP"), "Call Type": ("ALS Unit", "Zipcode of Incident")}
