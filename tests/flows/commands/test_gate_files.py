@@ -209,6 +209,18 @@ def test_missing_files_are_named(tmp_path: pathlib.Path, privaudit: Command) -> 
         assert (answer.code, why in answer.err) == (3, True)
 
 
+def test_a_framework_that_is_not_installed_is_named(
+    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with a traceback, and the advice to audit the day afterwards."""
+    given = files(tmp_path, quiet())
+    monkeypatch.setattr("workers.lake.formats.importlib.util.find_spec", lambda _: None)
+    answer = privaudit(*given, "--declared", "2")
+    assert (answer.code, answer.out) == (3, "")
+    assert "need its library: install privaudit[" in answer.err
+    assert "Traceback" not in answer.err
+
+
 TWO = {"max_epsilon": 2.0}
 SUSPECT, SPLIT = "inconclusive: holdout_suspect", "inconclusive: persons_split"
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))

@@ -14,7 +14,7 @@ from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
 from workers.lake.checkpoints import DeclaredManifest
-from workers.lake.formats import ENDINGS
+from workers.lake.formats import ENDINGS, check_installed
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Privacy
 from workers.lake.places import check_uri, local_path, split_day_path
@@ -209,8 +209,8 @@ def in_place_files(
     knowledge of the labels is tested, too.
 
     Raises:
-        TerminalError: a file is missing, its ending names no framework, or an address holds a
-            credential.
+        TerminalError: a file is missing, its ending names no framework or one whose library is not
+            installed, or an address holds a credential.
     """
     audited = _placed(target, day, "target")
     return InPlace(
@@ -236,4 +236,5 @@ def _placed(file: str, day: dt.date, role: str) -> PlacedModel:
         raise TerminalError(
             f"The {role} {file!r} is not a file: give the path of the model's file."
         )
+    check_installed(ENDINGS[ending])
     return PlacedModel(folder.uri, name, ENDINGS[ending], day=day)
