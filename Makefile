@@ -61,7 +61,7 @@ lint: $(STAMP)  ## Check format, lint and types
 	$(BIN)/mypy
 
 docs: $(STAMP)  ## Write the pages of docs/ that are made from the code
-	$(BIN)/python -m workers.warehouse.dictionary
+	$(BIN)/python -m tests.support.dictionary
 	$(BIN)/python -m tests.support.papers
 	$(BIN)/python -m tests.support.reference_pages
 

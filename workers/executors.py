@@ -79,6 +79,23 @@ class Executor(Protocol):
     ) -> Iterator[Result]:
         """Yield `function(shared, item)` for every item, in any order."""
 
+    def total(
+        self,
+        function: Callable[[Shared, Item], tuple[Report, Result]],
+        shared: Shared,
+        items: Iterable[Item],
+        *,
+        on_done: Callable[[Report], None],
+        deadline: dt.datetime | None = None,
+    ) -> "Total[Result] | None":
+        """Return the sum of all results, where it was made; None without items.
+
+        `on_done` gets each item's report.
+
+        Raises:
+            DeadlinePassedError: the deadline passed before all was done.
+        """
+
     def fold(
         self,
         function: Callable[[Shared, Item], tuple[Report, Result]],
@@ -88,14 +105,12 @@ class Executor(Protocol):
         on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> Result | None:
-        """Return the sum of all results, None without items; `on_done` gets each item's report.
-
-        Raises:
-            DeadlinePassedError: the deadline passed before all was done.
-        """
+        """Return what `total` does, in this process."""
+        made = self.total(function, shared, items, on_done=on_done, deadline=deadline)
+        return None if made is None else made.get()
 
 
-class InProcess:
+class InProcess(Executor):
     """Does the work here and now; what most tests use."""
 
     def map(
@@ -105,7 +120,7 @@ class InProcess:
         for item in items:
             yield self._call(function, shared, item, None)
 
-    def fold(
+    def total(
         self,
         function: Callable[[Shared, Item], tuple[Report, Result]],
         shared: Shared,
@@ -113,15 +128,15 @@ class InProcess:
         *,
         on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
-    ) -> Result | None:
+    ) -> "Total[Result] | None":
         """Return the sum of all results, None without items; `on_done` gets each item's report."""
-        total: Any = None
+        made: Any = None
         for item in items:
             check_deadline(deadline)
             report, result = self._call(function, shared, item, deadline)
             on_done(report)
-            total = result if total is None else total + result
-        return total  # type: ignore[no-any-return]
+            made = result if made is None else made + result
+        return None if made is None else Total(made)
 
     def _call(
         self,
@@ -135,7 +150,7 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class OnRay:
+class OnRay(Executor):
     """Does the work in tasks on the Ray that this process is connected to.
 
     Work in flight is bounded. A task is tried again where a worker or node was lost or the function
@@ -168,7 +183,7 @@ class OnRay:
             done, pending = ray.wait(pending)
             yield _result(done[0])
 
-    def fold(
+    def total(
         self,
         function: Callable[[Shared, Item], tuple[Report, Result]],
         shared: Shared,
@@ -176,30 +191,17 @@ class OnRay:
         *,
         on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
-    ) -> Result | None:
+    ) -> "Total[Result] | None":
         """Return the sum of all results, None without items; `on_done` gets each item's report.
 
         Results stay on the nodes that made them and are added there, four at a time: this process
-        sees their reports, and the one sum at the end.
+        sees their reports.
 
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
             TransientError: Ray kept losing the workers that carried an item, or finished nothing in
                 twenty minutes: a full object store can bring it to a halt.
         """
-        kept = self.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
-        return None if kept is None else _result(kept)
-
-    def fold_there(
-        self,
-        function: Callable[[Shared, Item], tuple[Report, Result]],
-        shared: Shared,
-        items: Iterable[Item],
-        *,
-        on_done: Callable[[Report], None],
-        deadline: dt.datetime | None = None,
-    ) -> Any:
-        """Return a reference to the sum, None without items; as `fold`."""
         task, add = self._task(function, num_returns=2), self._task(_sum)
         reference = ray.put(shared)
         waiting = iter(items)
@@ -220,7 +222,7 @@ class OnRay:
                 sums.add(add.remote(*ready[:_MERGED]))
                 del ready[:_MERGED]
             if not pending and not sums:
-                return ready[0] if ready else None
+                return Total(ready[0], self) if ready else None
             left = seconds_left(deadline)
             done, _ = ray.wait([*pending, *sums], timeout=left, fetch_local=False)
             check_deadline(deadline)
@@ -516,28 +518,6 @@ def _paired(
     # No wraps: Ray would take the signature of what is wrapped, which has an argument less.
     call.__name__, call.__qualname__ = function.__name__, function.__qualname__
     return call
-
-
-def total(
-    executor: Executor,
-    function: Callable[[Shared, Item], tuple[Report, Result]],
-    shared: Shared,
-    items: Iterable[Item],
-    *,
-    nothing: Result,
-    on_done: Callable[[Report], None],
-    deadline: dt.datetime | None = None,
-) -> Total[Result]:
-    """Return the sum of all results without bringing it here; `nothing` without items.
-
-    Ray's sums stay in its object store, and tasks on them run there. Any other executor adds in
-    this process, or brings its sum here.
-    """
-    if isinstance(executor, OnRay):
-        kept = executor.fold_there(function, shared, items, on_done=on_done, deadline=deadline)
-        return Total(nothing) if kept is None else Total(kept, executor)
-    found = executor.fold(function, shared, items, on_done=on_done, deadline=deadline)
-    return Total(nothing if found is None else found)
 
 
 _TRIES = 4

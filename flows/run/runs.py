@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,11 +25,10 @@ import httpx
 import prefect
 from prefect import Flow, Task
 from prefect.client.schemas.objects import State
-from prefect.runtime import deployment, flow_run, task_run
+from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.notify.prefect_context import VIOLATED, best_effort, in_prefect, run_log
-from flows.run.audit_requests import this_user
 from privcore.exceptions import TransientError, is_failure
 from workers.patience import Patience
 
@@ -177,48 +175,22 @@ def _without_login(url: str) -> str:
         return "PREFECT_API_URL"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What Prefect's server knows of a run."""
+@functools.lru_cache(maxsize=16)
+def _first_start(run: str) -> dt.datetime | None:
+    """Return what the server knows of a run; None also where it does not answer.
 
-    deployment: str | None
-    first_start: dt.datetime | None
-
-
-def asked_by() -> str | None:
-    """Return the deployment that runs the audit, or the operating system's user; None if unknown.
-
-    Neither is a proof: the person who starts a run may choose its name. The user is the process's
-    own, whatever `LOGNAME` says.
+    It is asked once a run, since a night of many records would wait for each answer.
     """
-    run = flow_run.id
-    if run is not None:
-        known = _ask_server(str(run))
-        if known is None or known.deployment is not None:
-            return None if known is None else known.deployment
-    return this_user()
+    with (
+        best_effort("the question of when this run began"),
+        prefect.get_client(sync_client=True) as client,
+    ):
+        found = client.read_flow_run(uuid.UUID(run))
+        return found.start_time if found.run_count > 1 else None
+    return None
 
 
 def first_start() -> dt.datetime | None:
     """Return when this run was first started; None where this is its first start, or outside."""
     run = flow_run.id
-    known = None if run is None else _ask_server(str(run))
-    return None if known is None else known.first_start
-
-
-@functools.lru_cache(maxsize=16)
-def _ask_server(run: str) -> _Known | None:
-    """Return what the server knows; None where it does not answer.
-
-    It is asked once a run, since a night of many records would wait for each answer.
-    """
-    with (
-        best_effort("the question of what run this is"),
-        prefect.get_client(sync_client=True) as client,
-    ):
-        found, name = client.read_flow_run(uuid.UUID(run)), deployment.name
-        return _Known(
-            None if name is None else f"deployment {flow_run.flow_name}/{name}",
-            found.start_time if found.run_count > 1 else None,
-        )
-    return None
+    return None if run is None else _first_start(str(run))

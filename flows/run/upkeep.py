@@ -12,7 +12,7 @@ import polars as pl
 from flows.notify.alerts import deliver_all
 from flows.notify.events import Event, acknowledged, deleted, withdrawn
 from flows.notify.metrics import latest_records
-from flows.run.runs import asked_by
+from flows.run.audit_requests import this_user
 from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.acknowledgements import Acknowledgement, acknowledge
@@ -34,7 +34,7 @@ def withdraw_audit(settings: Settings, audit_id: str, *, why: str) -> tuple[str,
     warehouse = Warehouse(settings.warehouse)
     made = withdraw_night(warehouse, audit_id, why)
     row = warehouse.record(audit_id).audit
-    return deliver_all([withdrawn(made, row, _who(), settings)], settings)
+    return deliver_all([withdrawn(made, row, this_user(), settings)], settings)
 
 
 def delete_audits(settings: Settings, day: dt.date) -> tuple[int, tuple[str, ...]]:
@@ -60,11 +60,7 @@ def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterat
         if not count:
             what = f"and with its other nights those of {model} refute what it declared"
         if count or model in violated:
-            yield deleted(model, day, what, _who(), settings)
-
-
-def _who() -> str:
-    return asked_by() or "An unknown user"
+            yield deleted(model, day, what, this_user(), settings)
 
 
 def acknowledge_violation(
@@ -81,5 +77,5 @@ def acknowledge_violation(
     warehouse = Warehouse(settings.warehouse)
     row = warehouse.record(audit_id).audit
     now = dt.datetime.now(dt.UTC)
-    made = acknowledge(warehouse, audit_id, why=why, until=until, by=asked_by(), now=now)
+    made = acknowledge(warehouse, audit_id, why=why, until=until, by=this_user(), now=now)
     return made, deliver_all([acknowledged(made, row, settings)], settings)

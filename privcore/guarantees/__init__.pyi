@@ -18,7 +18,6 @@ from .conversions import (
     gaussian_epsilon,
     gaussian_mu,
     gaussian_renyi,
-    pure_mu,
     pure_renyi,
     renyi_epsilon,
 )
@@ -60,7 +59,6 @@ __all__ = [
     "gaussian_renyi",
     "implied",
     "mechanism_from_manifest",
-    "pure_mu",
     "pure_renyi",
     "renyi_epsilon",
     "simulated_epsilon",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
+from scipy.special import log_ndtr, logsumexp, ndtri
 
 from privcore.exceptions import InvalidInputError
 
@@ -94,8 +94,8 @@ def gaussian_mu(epsilon: ArrayLike, *, delta: ArrayLike) -> Floats:
     """Return the mu at which mu-Gaussian DP implies exactly (epsilon, delta)-DP.
 
     It inverts `gaussian_delta` in mu. It does *not* say that (epsilon, delta)-DP implies mu-GDP:
-    no finite mu follows from one (epsilon, delta) pair with delta above 0. For delta 0 see
-    `pure_mu`; here the answer is 0, the only Gaussian guarantee that is pure.
+    no finite mu follows from one (epsilon, delta) pair with delta above 0. For delta 0 the answer
+    is 0, the only Gaussian guarantee that is pure.
 
     Raises:
         InvalidInputError: epsilon below 0, or delta outside [0, 1).
@@ -112,22 +112,6 @@ def gaussian_mu(epsilon: ArrayLike, *, delta: ArrayLike) -> Floats:
     target = np.log(some_delta)
     mu = _smallest(lambda m: _log_gaussian_delta(m, some_epsilon) >= target, high)
     return np.where(finite, mu, np.where(delta > 0.0, np.inf, 0.0))[()]
-
-
-def pure_mu(epsilon: ArrayLike) -> Floats:
-    """Return the least mu such that epsilon-DP implies mu-Gaussian DP.
-
-    `mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon))`. The trade-off function of epsilon-DP has one kink,
-    where both errors are 1/(1 + e^epsilon); a convex Gaussian one lies below its two straight
-    pieces as soon as it passes through or below the kink.
-
-    Raises:
-        InvalidInputError: epsilon below 0 or NaN.
-
-    >>> round(float(pure_mu(1.0)), 3)
-    1.232
-    """
-    return np.asarray(0.0 - 2.0 * ndtri_exp(-np.logaddexp(0.0, checked_epsilon(epsilon))))[()]
 
 
 def pure_renyi(epsilon: ArrayLike, *, orders: ArrayLike, classes: int = 2) -> Floats:

@@ -6,8 +6,6 @@ from .fdp import (
     best_epsilon,
     claim_pvalue,
     epsilon_lower,
-    epsilon_lower_at_prior,
-    success_rate_lower,
 )
 from .game_evidence import (
     GameEvidence,
@@ -87,7 +85,6 @@ __all__ = [
     "conclusive",
     "declarations_refuted",
     "epsilon_lower",
-    "epsilon_lower_at_prior",
     "false_discovery_qvalues",
     "game_evidence",
     "judge",
@@ -107,6 +104,5 @@ __all__ = [
     "stakes_for",
     "standing_epsilons",
     "standing_length",
-    "success_rate_lower",
     "window_epsilon_lower",
 ]

@@ -172,13 +172,13 @@ def _warm_up(repetitions: int) -> None:
     read_evidence(tallies, claim=Claim(), choice=Grid(), paper_delta=1e-5, random=random)
 
 
-class _Adding:
+class _Adding(InProcess):
     """The executor of this process, which adds up what the units tell of their cost."""
 
     def __init__(self, stages: dict[str, float]) -> None:
         self.stages = stages
 
-    def fold(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
+    def total(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
         def hear(work: Any) -> None:
             if work is None:  # a look before the pass
                 return on_done(work)
@@ -187,7 +187,7 @@ class _Adding:
             self.stages["bytes_read"] = self.stages.get("bytes_read", 0) + work.bytes_read
             return on_done(work)
 
-        return InProcess().fold(function, shared, items, on_done=hear, deadline=deadline)
+        return super().total(function, shared, items, on_done=hear, deadline=deadline)
 
 
 def apart(function: Any, lake: Lake, repetitions: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from workers.executors import InProcess
+from workers.executors import Executor, InProcess, Total
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import Checkpoint
 from workers.lake.formats.contract import ModelDescription
@@ -248,7 +248,7 @@ def commit_all(uri: str, records: list[AuditRecord]) -> list[bool]:
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(Executor):
     """An executor that takes the items in an order of its own."""
 
     seed: int
@@ -259,7 +259,7 @@ class Shuffled:
         for position in np.random.default_rng(self.seed).permutation(len(listed)):
             yield function(shared, listed[position])
 
-    def fold(
+    def total(
         self,
         function: Any,
         shared: Any,
@@ -278,4 +278,4 @@ class Shuffled:
         while len(results) > 1:
             place = int(order.integers(len(results) - 1))
             results[place : place + 2] = [results[place + 1] + results[place]]
-        return results[0]
+        return Total(results[0])

@@ -49,7 +49,6 @@ from workers.executors import (
     OnRay,
     Total,
     on_ray,
-    total,
 )
 from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.layout import Lake
@@ -356,11 +355,11 @@ def either(request: pytest.FixtureRequest) -> Iterator[Executor]:
             yield connected
 
 
-def sum_of(executor: Executor, items: range) -> Total[int]:
+def sum_of(executor: Executor, items: range) -> Total[int] | None:
     def double(shared: int, item: int) -> tuple[None, int]:
         return None, shared * item
 
-    return total(executor, double, 2, items, nothing=-1, on_done=lambda _: None)
+    return executor.total(double, 2, items, on_done=lambda _: None)
 
 
 def asked(made: Total[int], items: list[int]) -> list[tuple[str, int, int]]:
@@ -375,16 +374,16 @@ def test_a_total_is_worked_on_without_being_brought_here(
     either: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = sum_of(either, range(10))
+    assert made is not None
     with monkeypatch.context() as patched:
         patched.setattr(Total, "get", None)
         assert asked(made, [0, 1, 2]) == [("of", 90, 0), ("of", 90, 1), ("of", 90, 2)]
     assert made.get() == 90
 
 
-def test_a_total_of_no_items_is_what_stands_for_nothing(either: Executor) -> None:
-    made = sum_of(either, range(0))
-    assert made.get() == -1
-    assert asked(made, [7]) == [("of", -1, 7)]
+def test_there_is_no_total_of_no_items(either: Executor) -> None:
+    assert sum_of(either, range(0)) is None
+    assert asked(Total(-1), [7]) == [("of", -1, 7)]
 
 
 @pytest.fixture(scope="module")

@@ -37,14 +37,6 @@ from workers.lake.places import bucket_of, placed, registry_address, within
 _NULL = {"", "~", "null", "Null", "NULL"}
 
 
-class UnreadableMLmodelError(Exception):
-    """A file MLmodel lists no flavors; `why` completes "MLmodel cannot be read: ..."."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(why)
-
-
 class Flavor(NamedTuple):
     """One flavor: its model file, by which module MLflow loads it, and a folder of code beside it.
 
@@ -56,31 +48,15 @@ class Flavor(NamedTuple):
     code: str | None = None
 
 
-def read_flavors(content: bytes) -> dict[str, Flavor]:
-    """Return what each flavor names.
-
-    Raises:
-        UnreadableMLmodelError: it is no YAML with flavors, or takes too long or too much memory.
-    """
-    try:
-        flavors: dict[str, list[str | None]] | None = _contained(content)
-    except ContainedError as error:
-        why = "it is not YAML" if error.kind == "raised" else f"reading it {error.why}"
-        raise UnreadableMLmodelError(why) from None
-    if flavors is None:
-        raise UnreadableMLmodelError("it lists no flavors")
-    return {name: Flavor(*named) for name, named in flavors.items()}
-
-
-def parse(content: bytes) -> dict[str, Flavor] | None:
-    """Return what the flavors name, None where there are none; runs in the contained child."""
+def parse(content: bytes) -> dict[str, Flavor]:
+    """Return what each flavor names; runs in the contained child."""
     import yaml  # noqa: PLC0415  # for a registry's models alone
 
     # BaseLoader makes text, lists and dictionaries, and calls nothing.
     document = yaml.BaseLoader(content).get_single_data()
     flavors = document.get("flavors") if isinstance(document, dict) else None
     if not isinstance(flavors, dict):
-        return None
+        raise TypeError("it lists no flavors")
     return {str(name): _named(flavor) for name, flavor in flavors.items()}
 
 
@@ -400,11 +376,12 @@ def _own_root() -> tuple[str, ...]:
 def _mlmodel(folder: str, who: str) -> dict[str, Flavor]:
     """Return the flavors that the file MLmodel lists."""
     try:
-        return read_flavors(read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES))
+        flavors = _contained(read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES))
+        return {name: Flavor(*named) for name, named in flavors.items()}
     except FileNotFoundError:
         why = "there is none"
-    except UnreadableMLmodelError as error:
-        why = error.why
+    except ContainedError as error:
+        why = "it is no YAML with flavors" if error.kind == "raised" else f"reading it {error.why}"
     raise NotEvaluableError(
         Reason.CHECKPOINT_INVALID,
         f"{who} has no file MLmodel that can be read ({why}): log it with mlflow.xgboost, "

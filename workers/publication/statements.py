@@ -281,18 +281,9 @@ _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
 _CONFIGURATION = {
     "delta.appendOnly": "true",
-    "delta.dataSkippingStatsColumns": "position,statement_id,model,day,dataset",
+    "delta.dataSkippingStatsColumns": "position",
 }
-_NAMED = ("statement_id", "model", "day", "dataset")
-"""Columns that repeat what a statement says."""
-_SCHEMA = pa.schema([
-    pa.field("position", pa.int64()),
-    pa.field("statement_id", pa.string()),
-    pa.field("model", pa.string()),
-    pa.field("day", pa.date32()),
-    pa.field("dataset", pa.string()),
-    pa.field("content", pa.string()),
-])  # fmt: skip
+_SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("content", pa.string())])
 PAGE = "index.html"
 """The page of all statements, beside their table."""
 
@@ -312,7 +303,7 @@ class Statements:
         """Return all statements in the order of publication.
 
         Raises:
-            NoStatementError: a row is no statement, or another one than its columns say.
+            NoStatementError: a row is no statement.
         """
         stored = open_table(self._path)
         return [] if stored is None else _statements(self.uri, stored)
@@ -336,8 +327,7 @@ class Statements:
             if not made:
                 return made
             rows = [
-                {name: getattr(one, name) for name in _NAMED}
-                | {"position": len(known) + place, "content": one.content()}
+                {"position": len(known) + place, "content": one.content()}
                 for place, one in enumerate(made)
             ]
             named = deltalake.Transaction(_WRITER, len(known), int(time.time() * 1000))
@@ -345,6 +335,7 @@ class Statements:
                 stored,
                 pa.Table.from_pylist(rows, schema=_SCHEMA),
                 mode="append",
+                schema_mode="merge",  # tables of before have columns beside these
                 commit_properties=deltalake.CommitProperties(app_transactions=[named]),
             )
             return made
@@ -369,18 +360,7 @@ def _statements(uri: str, stored: deltalake.DeltaTable) -> list[Statement]:
             return pl.scan_delta(stored).sort("position").collect()
 
     rows = whole(uri, read).with_columns(pl.col("content").fill_null(""))  # no statement, either
-    found = []
-    for row in rows.to_dicts():
-        one = statement_from(row["content"])
-        other = [name for name in _NAMED if getattr(one, name) != row[name]]
-        if other:
-            raise NoStatementError(
-                f"The statements' table holds {one.statement_id} about {one.model} on {one.day} "
-                f"beside another {other[0]}, {row[other[0]]!s}: restore the table from a copy, "
-                "since the audit alone writes there."
-            )
-        found.append(one)
-    return found
+    return [statement_from(content) for content in rows["content"]]
 
 
 _TAKEN_OVER = (*StatementFacts.model_fields, "method_version", "target_sha256", "proxy_sha256")

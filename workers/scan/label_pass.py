@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import DeadlinePassedError, Executor, OnRay, Total, total
+from workers.executors import DeadlinePassedError, Executor, OnRay, Total
 from workers.labels.shards import BadRecords
 from workers.lake.model_sandbox import let_go
 from workers.scan.before_the_pass import with_row_draws, with_students
@@ -53,15 +53,9 @@ def scan_labels(
         shared = with_students(shared, executor=executor, deadline=deadline)
         if prepare is not None:
             shared = prepare(shared)
-        found = total(
-            executor,
-            scan_work_unit,
-            shared,
-            units,
-            nothing=PartialResults.zero(shared.games),
-            on_done=on_done,
-            deadline=deadline,
-        )
+        found = executor.total(
+            scan_work_unit, shared, units, on_done=on_done, deadline=deadline
+        ) or Total(PartialResults.zero(shared.games))
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,

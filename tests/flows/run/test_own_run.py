@@ -1,4 +1,4 @@
-"""The record names who asked for an audit, and an audit by another plan is exploratory."""
+"""A run's first start, the account that acts, and an audit by another plan."""
 
 import datetime as dt
 import os
@@ -12,7 +12,8 @@ import prefect
 import pytest
 
 import flows.run.runs as module
-from flows.run.runs import asked_by, first_start
+from flows.run.audit_requests import this_user
+from flows.run.runs import first_start
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import USER
@@ -41,24 +42,12 @@ class Server:
         return SimpleNamespace(run_count=self._starts, start_time=SINCE)
 
 
-def in_a_run(
-    monkeypatch: pytest.MonkeyPatch, *, starts: int | None, deployment: str | None = None
-) -> Server:
+def in_a_run(monkeypatch: pytest.MonkeyPatch, *, starts: int | None) -> Server:
     """Let this be another run, which was started so often; None if the server is away."""
     server = Server(starts)
     monkeypatch.setattr(prefect, "get_client", lambda **_: server)
-    run = SimpleNamespace(id=str(uuid.uuid4()), flow_name="nightly-audit")
-    monkeypatch.setattr(module, "flow_run", run)
-    monkeypatch.setattr(module, "deployment", SimpleNamespace(name=deployment))
+    monkeypatch.setattr(module, "flow_run", SimpleNamespace(id=str(uuid.uuid4())))
     return server
-
-
-def test_the_deployment_or_else_the_user_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked_by() == USER
-    in_a_run(monkeypatch, starts=1, deployment="nightly")
-    assert asked_by() == "deployment nightly-audit/nightly"
-    in_a_run(monkeypatch, starts=1)
-    assert asked_by() == USER
 
 
 @pytest.mark.parametrize(("starts", "since"), [(1, None), (2, SINCE), (None, None)])
@@ -66,10 +55,8 @@ def test_the_server_is_asked_once_a_run(
     monkeypatch: pytest.MonkeyPatch, starts: int | None, since: dt.datetime | None
 ) -> None:
     """A night waited at each record for one that is away, and all audits ended with an error."""
-    server = in_a_run(monkeypatch, starts=starts, deployment="nightly")
+    server = in_a_run(monkeypatch, starts=starts)
     assert [first_start(), first_start()] == [since, since]
-    known = None if starts is None else "deployment nightly-audit/nightly"
-    assert [asked_by(), asked_by()] == [known, known]
     assert server.asked == 1
 
 
@@ -102,9 +89,9 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
 
 
 @pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME"])
-def test_who_asks_for_an_audit_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """An audit that was asked for under a rival's name stood in the record as the rival's."""
+def test_who_acts_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What was asked for under a rival's name stood in the record as the rival's."""
     monkeypatch.setenv(name, "rival")
-    assert asked_by() == USER
+    assert this_user() == USER
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
-    assert asked_by() == "user 4000000000"
+    assert this_user() == "user 4000000000"

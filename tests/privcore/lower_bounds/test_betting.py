@@ -24,7 +24,6 @@ from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove
 from privcore.lower_bounds import (
     Claim,
     epsilon_lower,
-    epsilon_lower_at_prior,
     matched_log_wealth,
     stakes_for,
 )
@@ -498,16 +497,3 @@ def test_bets_with_delta_cover_the_gaussian_mechanism(mu):
     )
     assert_rate_at_most(int(np.sum(bounds > truth)), 300, SIGNIFICANCE)
     assert bounds.mean() > 0.1
-
-
-def test_the_binomial_bound_at_a_prior_covers_and_finds():
-    """Success rate e^2 / (e^2 - 1 + 1/0.3), 300 guesses, N = 20,000, seed 14."""
-    random = np.random.default_rng(14)
-    rate = np.exp(2.0) / (np.exp(2.0) - 1.0 + 1.0 / 0.3)
-    right = random.binomial(300, rate, 20_000)
-    bounds = epsilon_lower_at_prior(300, right, prior=0.3, significance=SIGNIFICANCE)
-    assert_rate_at_most(int(np.sum(bounds > 2.0)), 20_000, SIGNIFICANCE)
-    assert np.mean(bounds > 2.0) > 0.03
-    assert bounds.mean() > 1.6
-    assert epsilon_lower_at_prior(10, 10, prior=1.0, significance=0.05) == 0.0
-    assert epsilon_lower_at_prior(10, 0, prior=0.5, significance=0.05) == 0.0

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.special import logit, ndtr, ndtri
-from scipy.stats import beta, laplace, norm
+from scipy.special import ndtr, ndtri
+from scipy.stats import laplace, norm
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP
@@ -20,7 +20,6 @@ from privcore.lower_bounds import (
     claim_pvalue,
     epsilon_lower,
 )
-from privcore.lower_bounds.fdp import epsilon_lower_at_prior, success_rate_lower
 from privcore.lower_bounds.kernels import (
     _SMALL,
     _creep,
@@ -372,27 +371,3 @@ def test_a_significance_lies_below_a_half_and_a_shift_up_to_one():
 def test_a_pvalue_is_never_below_what_a_double_is_trusted_with():
     assert claim_pvalue(10_000, 5_000, 5_000, guarantee=PureDP(0.1)) == 1e-300
     assert claim_pvalue(10_000, 0, 0, guarantee=PureDP(0.1)) == 1.0
-
-
-@pytest.mark.parametrize("significance", [0.01, 0.05, 0.4])
-def test_a_success_rates_limit_is_clopper_and_pearsons(significance):
-    for guesses in (1, 2, 7, 1_000):
-        for correct in {0, 1, min(2, guesses), guesses // 2, guesses - 1, guesses}:
-            wanted = beta.ppf(significance, correct, guesses - correct + 1) if correct else 0.0
-            found = success_rate_lower(guesses, correct, significance=significance)
-            assert float(found) == pytest.approx(wanted, rel=1e-9)
-
-
-@pytest.mark.parametrize("prior", [0.0, 0.1, 0.5, 0.9, 0.999, 1.0])
-def test_the_bound_at_a_prior_is_a_difference_of_log_odds(prior):
-    """Right and wrong by turns, and nothing where the rate proved is no more than the prior."""
-    for guesses, correct in ((100, 100), (100, 97), (100, 60), (100, 0), (1, 1)):
-        rate = float(success_rate_lower(guesses, correct, significance=0.05))
-        wanted = 0.0
-        if rate > prior and prior < 1.0:
-            wanted = float(logit(rate) - logit(prior))
-        found = float(epsilon_lower_at_prior(guesses, correct, prior=prior, significance=0.05))
-        assert found == pytest.approx(wanted, rel=1e-9)
-    for odd in (-0.01, 1.01, math.nan):
-        with pytest.raises(InvalidInputError, match="a probability lies in"):
-            epsilon_lower_at_prior(10, 5, prior=odd, significance=0.05)

@@ -11,18 +11,18 @@ from pyarrow import fs
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.mlflow_stub import Registry, mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
+from workers.contained import ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits, mlflow_registry
 from workers.lake.mlflow_registry import (
     Flavor,
-    UnreadableMLmodelError,
     Version,
     _native,
     check_version,
     find_registered,
+    parse,
     promote,
     read_artifact,
-    read_flavors,
 )
 from workers.lake.places import placed, within
 
@@ -465,8 +465,8 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_an_mlmodel_that_unpacks_is_not_unpacked(bomb: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(UnreadableMLmodelError):
-        read_flavors(BOMBS[bomb].encode())
+    with pytest.raises(ContainedError):
+        mlflow_registry._contained(BOMBS[bomb].encode())
     assert time.monotonic() - begun < limits.MLMODEL_SECONDS + 10.0
 
 
@@ -479,7 +479,7 @@ def test_flavors_are_text_and_nothing_else() -> None:
       onnx: {data: [model.onnx]}
       lightgbm: model.lgb
     """
-    assert read_flavors(text) == {
+    assert parse(text) == {
         "xgboost": Flavor("model.ubj"),
         "python_function": Flavor(None, "mlflow.xgboost"),
         "2026-03-02": Flavor("2026-03-02"),

@@ -1,5 +1,6 @@
 import datetime as dt
 import pathlib
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import Any
 
 import deltalake
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from privcore.attacks import same_holdout
@@ -47,6 +49,20 @@ def test_a_day_is_published_once(statements: Statements, exact: Maker) -> None:
     assert put(statements, exact()) == []
     assert statements.all() == [first]
     assert Statements(f"{statements.uri}-none").all() == []
+
+
+def test_a_table_with_columns_beside_the_text_goes_on(statements: Statements, exact: Maker) -> None:
+    """As it was written before the text alone stood there: what labels were charged counts."""
+    (first,) = put(statements, exact())
+    path = f"{statements.uri}/statements"
+    shutil.rmtree(path)
+    row = {"position": 0, "statement_id": first.statement_id, "content": first.content()}
+    append_only = {"delta.appendOnly": "true"}
+    deltalake.write_deltalake(path, pa.Table.from_pylist([row]), configuration=append_only)
+    assert put(statements, exact()) == []
+    (second,) = put(statements, exact(day=DAY + dt.timedelta(days=1)))
+    assert statements.all() == [first, second]
+    assert "statement_id" in deltalake.DeltaTable(path).to_pyarrow_table().column_names
 
 
 def test_labels_that_changed_publish_nothing_of_themselves(

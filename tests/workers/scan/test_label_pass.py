@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -191,17 +190,16 @@ def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
     deadline = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     done: list[int] = []
 
-    @dataclass(frozen=True)
-    class Late:
-        def fold(
+    class Late(InProcess):
+        def total(
             self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any
         ) -> Any:
             past = dt.datetime.now(dt.UTC)
-            inside = InProcess()
+            inside = super()
             if function is not scan_work_unit:  # students are fitted before
-                return inside.fold(function, shared, items, on_done=on_done, deadline=deadline)
-            inside.fold(function, shared, items[:4], on_done=on_done, deadline=deadline)
-            return inside.fold(function, shared, items[4:], on_done=on_done, deadline=past)
+                return inside.total(function, shared, items, on_done=on_done, deadline=deadline)
+            inside.total(function, shared, items[:4], on_done=on_done, deadline=deadline)
+            return inside.total(function, shared, items[4:], on_done=on_done, deadline=past)
 
     late = audited(
         lake,

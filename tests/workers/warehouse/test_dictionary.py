@@ -1,6 +1,6 @@
 import pytest
 
-from workers.warehouse.dictionary import FILE, document
+from tests.support.dictionary import FILE, document
 from workers.warehouse.sql import RELATIONS
 from workers.warehouse.tables import TABLES
 

@@ -1,4 +1,4 @@
-"""The warehouse, described: `python -m workers.warehouse.dictionary` writes its page of docs/.
+"""The warehouse, described: `python -m tests.support.dictionary` writes its page of docs/.
 
 Made from the rows' classes and the views' files, so that there is one place to write what a column
 means: beside the column.
