@@ -28,8 +28,6 @@ ENOUGH_LEAVES = 16
 """A leaf of another table passes with a chance of about 0.1; fewer leaves say nothing."""
 MOST_TREES = 100
 """First trees that are looked at."""
-MOST_SOLVED = 2_000
-"""Records up to which linear algebra solves for single labels."""
 _ROUNDS = 4
 """Corrections of sums that follow from several steps."""
 _CELLS = 10_000_000
@@ -163,51 +161,6 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     why = "" if seen >= ENOUGH_LEAVES else "too few leaves hold whole sums"
     sums, rows, positives, depths = joined
     return LabelSums(len(parts), sums, rows, positives, depths, np.column_stack(places), why)
-
-
-def single_labels(found: LabelSums) -> Counts:
-    """Return the labels that the sums determine, shape (records,); -1 where they leave it open.
-
-    Up to `MOST_SOLVED` records the sums are solved as linear equations, whose solution is unique
-    where their rank is the number of records. Otherwise, a leaf that holds nothing or all gives its
-    records' labels, and what is left of other leaves without them is looked at again. Of open
-    records a solver may still know nearly all.
-    """
-    records = len(found.leaves)
-    if records <= MOST_SOLVED and (solved := _solved(found)) is not None:
-        return solved
-    known = np.full(records, -1)
-    sums, rows = found.sums.copy(), found.rows.copy()
-    while True:
-        full, empty = (sums == rows) & (rows > 0), (sums == 0) & (rows > 0)
-        ones = full[found.leaves].any(axis=1) & (known < 0)
-        noughts = empty[found.leaves].any(axis=1) & (known < 0)
-        new = ones | noughts
-        if not new.any():
-            return known
-        known[ones], known[noughts & ~ones] = 1, 0
-        places = found.leaves[new]
-        np.subtract.at(rows, places, 1)
-        np.subtract.at(sums, places, known[new][:, None])
-
-
-def _solved(found: LabelSums) -> Counts | None:
-    """Return the unique solution of the equations, if there is one."""
-    records, trees = found.leaves.shape
-    table = np.zeros((len(found.sums), records))
-    table[found.leaves.T, np.arange(records)] = 1.0
-    try:
-        factor = np.linalg.cholesky(table.T @ table)
-    except np.linalg.LinAlgError:
-        return None
-    if trees == 0 or np.diag(factor).min() < 1e-3:  # the rank is not full
-        return None
-    leaf = table.any(axis=1)
-    right = table.T @ np.where(leaf, found.sums, 0)
-    labels = np.linalg.solve(factor.T, np.linalg.solve(factor, right))
-    whole = np.rint(labels).astype(np.int64)
-    fits = np.array_equal((table @ whole)[leaf], found.sums[leaf])
-    return whole if fits and np.isin(whole, (0, 1)).all() else None
 
 
 def _check(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) -> None:

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, gammaln
 
-from privcore.attacks.label_sums import LabelSums, single_labels
+from privcore.attacks.label_sums import LabelSums
+from privcore.attacks.solved_labels import single_labels
 from privcore.exceptions import InvalidInputError
 
 Floats = NDArray[np.float64]
 SIGNIFICANCE = 0.05
+_NEARLY_ALL = 0.99
 _GRID: Floats = np.arange(0.0, 501.0, dtype=np.float64) * 0.02
 _FINER: Floats = np.arange(-20.0, 21.0, dtype=np.float64) * 0.001
 """Epsilons, and steps around the likeliest, that the interval's ends are of, rounded outwards."""
@@ -73,8 +75,9 @@ def applied_response(
     single = single_labels(found)
     read, same = int((single >= 0).sum()), int((single == labels).sum())
     sums, rows, ones, boxes = _nodes(found, conditions)
-    if read == len(labels) and together == 1:
-        return AppliedResponse(*_exact(same, read), read, same, read)
+    low, high = 0.0, math.inf
+    if read >= _NEARLY_ALL * len(labels) and together == 1:
+        low, high = _exact(same, read, len(labels))
 
     def pvalues(epsilons: Floats) -> Floats:
         each = (_chernoff(sums, ones, rows - ones, expit(float(one))) for one in epsilons)
@@ -83,10 +86,12 @@ def applied_response(
     likely = _GRID[int(pvalues(_GRID).argmax())]
     points = np.unique(np.concatenate([_GRID, np.maximum(likely + _FINER, 0.0)]))
     accepted = np.flatnonzero(pvalues(points) > SIGNIFICANCE)
-    if not accepted.size:
-        return AppliedResponse(math.nan, math.nan, read, same, len(labels))
-    low, after = float(points[max(accepted[0] - 1, 0)]), accepted[-1] + 1
-    high = float(points[after]) if after < len(points) else math.inf
+    if accepted.size:
+        after = accepted[-1] + 1
+        low = max(low, float(points[max(accepted[0] - 1, 0)]))
+        high = min(high, float(points[after]) if after < len(points) else math.inf)
+    if not accepted.size or not low <= high:
+        low = high = math.nan
     return AppliedResponse(low, high, read, same, len(labels))
 
 
@@ -146,11 +151,11 @@ def _chernoff(
     return logs
 
 
-def _exact(same: int, records: int) -> tuple[float, float]:
+def _exact(same: int, read: int, records: int) -> tuple[float, float]:
     """Return Clopper's and Pearson's interval for the chance to keep a label, as epsilons."""
-    tail = SIGNIFICANCE / 4.0
+    tail, most = SIGNIFICANCE / 4.0, records - read + same
     low = float(betaincinv(same, records - same + 1, tail)) if same else 0.0
-    high = float(betaincinv(same + 1, records - same, 1.0 - tail)) if same < records else 1.0
+    high = float(betaincinv(most + 1, records - most, 1.0 - tail)) if most < records else 1.0
     if high < 0.5:  # more than any randomized response changes
         return math.nan, math.nan
     ends = [

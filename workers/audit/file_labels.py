@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from privcore.attacks.label_sums import conditions, label_sums, single_labels, trees_read
+from privcore.attacks.label_sums import conditions, label_sums, trees_read
+from privcore.attacks.solved_labels import single_labels
 from privcore.exceptions import TerminalError
 from privcore.guarantees.accounts import (
     RandomizedResponseAccount,

@@ -8,12 +8,10 @@ import pytest
 from scipy.special import expit
 
 from privcore.attacks.label_sums import (
-    MOST_SOLVED,
     Ensemble,
     Tree,
     conditions,
     label_sums,
-    single_labels,
     trees_read,
 )
 from privcore.exceptions import InvalidInputError
@@ -81,19 +79,6 @@ def test_fewer_digits_of_leaf_values_hide_little(digits: int, right: float) -> N
     sums = np.rint(rows * expit(start) + (values - start) / first.rate * slope)
     true = np.bincount(LEAVES[:, 0], weights=READ)
     assert np.mean((sums == true)[rows > 0]) >= right
-
-
-def test_single_labels_that_the_sums_determine_are_right() -> None:
-    features, labels = rows_with_labels(300, seed=1)
-    small = label_sums(*file_of(boosted(features, labels, min_data_in_leaf=5), features), labels)
-    assert (single_labels(small) == labels).all()
-    # The same without linear algebra, as of larger tables: some are open, and none is wrong.
-    many = MOST_SOLVED + 1
-    features, labels = rows_with_labels(many, seed=1)
-    large = label_sums(*file_of(boosted(features, labels, min_data_in_leaf=2), features), labels)
-    single = single_labels(large)
-    assert 100 < (single >= 0).sum() < many
-    assert (single[single >= 0] == labels[single >= 0]).all()
 
 
 def test_few_leaves_say_nothing() -> None:

@@ -27,12 +27,13 @@ from tests.support.boosted_trees import boosted, file_of, randomized, rows_with_
 
 
 def response(
-    rows: int, epsilon: float, *, seed: int, offset: float = -0.7, leaf: int = 20
+    rows: int, epsilon: float, *, seed: int, offset: float = -0.7, leaf: int = 20, rounds: int = 30
 ) -> AppliedResponse:
     """Return what the file of one table says."""
     features, labels = rows_with_labels(rows, seed=seed, offset=offset)
     read = labels if math.isinf(epsilon) else randomized(labels, epsilon, seed=seed)
-    found = label_sums(*file_of(boosted(features, read, min_data_in_leaf=leaf), features), labels)
+    model = boosted(features, read, min_data_in_leaf=leaf, rounds=rounds)
+    found = label_sums(*file_of(model, features), labels)
     assert not found.why
     return applied_response(found, labels, conditions=conditions(list(features.T)))
 
@@ -70,9 +71,11 @@ def test_unchanged_labels_refute_the_declared_coins(rows: int, declared: float) 
 def test_the_interval_is_narrow() -> None:
     found = [response(5_000, 1.0, seed=seed) for seed in range(5)]
     assert max(one.epsilon_high - one.epsilon_low for one in found) < 0.9
-    solved = response(300, 1.0, seed=0, leaf=5)
-    assert (solved.read, solved.records) == (300, 300)
-    assert solved.same == pytest.approx(300 * expit(1.0), abs=30)
+    for rows, leaf, rounds, width in ((300, 5, 30, 0.7), (5_000, 20, 100, 0.16)):
+        solved = response(rows, 1.0, seed=0, leaf=leaf, rounds=rounds)
+        assert (solved.read, solved.records) == (rows, rows)
+        assert solved.same == pytest.approx(rows * expit(1.0), abs=2 * math.sqrt(rows))
+        assert solved.epsilon_high - solved.epsilon_low < width
 
 
 def test_another_rule_than_coins_is_no_randomized_response() -> None:
@@ -96,7 +99,8 @@ def test_denoised_responses_are_nearer_to_the_labels_and_as_private() -> None:
         read = (logit(true) + np.where(read == 1, 0.5, -0.5) > 0).astype(np.int64)
         found = label_sums(*file_of(boosted(features, read, min_data_in_leaf=5), features), labels)
         one = applied_response(found, labels, conditions=conditions(list(features.T)))
-        nearer += one.epsilon_low > 0.5
+        nearer += one.same > binom.ppf(0.975, 400, expit(0.5))
+        assert math.isnan(one.epsilon_low)  # and no coins explain them
         assert not found.are_the_tables
     assert nearer > 0
 
