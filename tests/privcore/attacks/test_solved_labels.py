@@ -66,3 +66,11 @@ def test_of_more_records_single_leaves_tell_some() -> None:
     single = single_labels(found)
     assert 100 < (single >= 0).sum() < len(labels)
     assert (single[single >= 0] == labels[single >= 0]).all()
+
+
+def test_a_class_is_told_by_leaves_that_leave_no_other() -> None:
+    labels = np.repeat([2, 0, 1, 2], [10, 4, 3, 3])
+    halves, all_ = np.repeat([0, 1], 10)[:, None], np.zeros((20, 1), dtype=int)
+    trees = [halves, halves, all_]
+    found = [sums_of(tree, labels == one) for one, tree in enumerate(trees)]
+    assert single_labels(*found).tolist() == [2] * 10 + [-1] * 10
