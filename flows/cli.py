@@ -17,14 +17,11 @@ import typer
 from flows.commands import (
     attach,
     audits,
-    check_labels,
     gate,
     handover,
-    lake,
     learn,
     memorization,
     operate,
-    release,
     study,
     verify,
     warehouse,
@@ -124,14 +121,11 @@ app = typer.Typer(
 for group in (
     attach,
     audits,
-    check_labels,
-    release,
     gate,
     verify,
     warehouse,
     handover,
     operate,
-    lake,
     learn,
 ):
     app.add_typer(group.app)

@@ -455,8 +455,8 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_891,
-    "flows/commands": 4_264,
+    "flows": 1_885,
+    "flows/commands": 4_226,
     "flows/learn": 519,
     "flows/notify": 1_026,
     "flows/publication": 202,
@@ -484,7 +484,7 @@ MOST_LINES = {
     "workers/scan": 1_859,
     "workers/sources": 6_031,
     "workers/training": 1_367,
-    "workers/warehouse": 3_872,
+    "workers/warehouse": 3_860,
 }
 MOST_WORDS_OF_PAGES = 78_850
 

@@ -1,10 +1,11 @@
-"""Audit: `privaudit run`, `night`, `backfill`."""
+"""Audit: `privaudit run`, `night`, `backfill`; `check-labels` and `release` of tables alone."""
 
 import datetime as dt
 import importlib.util
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,9 +21,12 @@ from flows.commands.options import (
 )
 from flows.commands.printing import (
     begin_prefect,
+    json_text,
     print_audits,
     print_rows,
+    print_study,
     shown_progress,
+    working,
 )
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from prefect import Flow
 
     from flows.settings import Settings
+    from flows.study.runner import Shown
+    from workers.release.release_attack import ReleaseAudit
     from workers.warehouse.schema import AuditRow
     from workers.warehouse.store import Warehouse
 
@@ -336,3 +342,175 @@ def _print_plan(
     print_rows(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), as_json=as_json)
     if not as_json:
         typer.echo(f"{len(jobs)} audits to do.")
+
+
+ReadsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN,...|nothing", help="What the mechanism reads beside label and coin."
+    ),
+]
+
+
+@app.command(rich_help_panel=AUDIT)
+def check_labels(
+    table: Annotated[
+        str, typer.Argument(help="Path or URI of Parquet or CSV files, or of a Delta table.")
+    ],
+    true: Annotated[
+        str, typer.Option(help="Column of the label that the mechanism read, uncorrected.")
+    ],
+    released: Annotated[str, typer.Option(help="Column of the label that it released.")],
+    epsilon: Annotated[float, typer.Option(help="Declared epsilon of one label.")],
+    record: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN|row", help="Column of the record; row if each row is one of its own."
+        ),
+    ],
+    delta: Annotated[float, typer.Option(help="Declared delta.")] = 0.0,
+    reads: ReadsOption = "nothing",
+    time: Annotated[
+        str | None, typer.Option(help="Column that orders the rows, to look for shared coins.")
+    ] = None,
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 2 also where there are too few labels.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare true labels with released ones, row by row: no model is asked.
+
+    Proves how much the mechanism itself gives away of labels, whatever is trained on them.
+
+    Exit code: 0 nothing refutes the declaration, or too few labels; 1 violated; 2 inconclusive by
+    a doubt; 3 error.
+
+    Example: privaudit check-labels day.parquet --true y --released z --epsilon 1 --record user_id
+    """
+    from privcore.exceptions import InvalidInputError
+    from privcore.lower_bounds.released_labels import Declared
+    from workers.audit.label_check import AskedLabels, fields_of, judge_labels
+    from workers.sources.tables.table_files import read_rows
+
+    try:
+        declared = Declared(epsilon, delta)
+    except InvalidInputError as error:
+        raise typer.BadParameter(str(error)) from None
+    columns = [name.strip() for name in reads.split(",") if name.strip()]
+    asked = AskedLabels(
+        true,
+        released,
+        declared,
+        record,
+        () if columns == ["nothing"] else tuple(columns),
+        time,
+    )
+    judged = judge_labels(read_rows(table), asked)
+    if as_json:
+        typer.echo(json_text(fields_of(judged, asked)))
+    else:
+        said = f"{judged.verdict}: {judged.code}" if judged.code else str(judged.verdict)
+        for line in (f"{said}. {judged.reason}", *judged.remarks):
+            typer.echo(plain_text(line))
+    if judged.verdict is Verdict.VIOLATED:
+        raise typer.Exit(1)
+    by_size = judged.code is not None and judged.code.by_size
+    if judged.verdict is Verdict.INCONCLUSIVE and (strict or not by_size):
+        raise typer.Exit(2)
+
+
+DefinitionOption = Annotated[
+    Literal["idp", "group_idp", "bdp", "dp"],
+    typer.Option(
+        help="Claim of the answers: individual, group individual or bootstrap differential "
+        "privacy; dp is the honest control."
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=VALUE,...",
+        help="A person to attack singly, by what is known; repeat it for more.",
+    ),
+]
+
+
+@app.command(rich_help_panel=AUDIT)
+def release(
+    definition: DefinitionOption,
+    table: Annotated[str, typer.Option(help="The table: path or URI of a Parquet or CSV file.")],
+    k: Annotated[int, typer.Option(min=1, help="Group size of group_idp.")] = 1,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy budget that all answers together may claim.")
+    ] = 0.01,
+    precision: Annotated[
+        float, typer.Option(help="Width to which floating-point columns are read.")
+    ] = 0.01,
+    target: TargetOption = None,
+    output: Annotated[
+        pathlib.Path,
+        typer.Option(help="Folder for the page."),
+    ] = pathlib.Path("release"),
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack a table behind the noise of individual or bootstrap differential privacy.
+
+    Says how many of its records can be read, with how many queries, at what claimed budget, and
+    writes a page. No value that was read is printed or kept.
+
+    Exit code: 0 resisted, 1 reconstructed or partly, 3 error.
+
+    Example: privaudit release --table bank.parquet --definition group_idp --k 1 --epsilon 0.01
+    --target age=41,job=retired
+    """
+    from flows.study.runner import write_shown
+    from workers.release.release_attack import ReleasePlan, as_table, audit_release
+    from workers.sources.tables.table_files import read_rows
+
+    plan = ReleasePlan(
+        definition=definition,
+        k=k,
+        epsilon=epsilon,
+        precision=precision,
+        targets=tuple(_parsed(text) for text in target or ()),
+    )
+    attacked, name = as_table(read_rows(table), precision=precision), table.rpartition("/")[2]
+    with working(f"Attacking {name}"):
+        found = audit_release(attacked, plan, name=name)
+    print_study(write_shown(_shown(found), output, title=f"Attack on {name}"), as_json=as_json)
+    raise typer.Exit(0 if found.verdict == "resisted" else 1)
+
+
+def _parsed(text: str) -> dict[str, str]:
+    """Return a person's known values by column."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    if any(not (column.strip() and equals) for column, equals, _ in pairs):
+        raise typer.BadParameter(f"{text!r} is not a target: write column=value,column=value.")
+    return {column.strip(): value.strip() for column, _, value in pairs}
+
+
+def _shown(found: "ReleaseAudit") -> "Shown":
+    from flows.report.study_page import StudyTable
+    from flows.study.runner import Shown
+    from workers.release.release_attack import CLAIMS
+
+    plan = found.plan
+    size = f", groups of {plan.k}" if plan.definition == "group_idp" else ""
+    rows = [
+        ("claimed", f"{CLAIMS[plan.definition]}{size}, epsilon {plan.epsilon:g}"),
+        ("records read whole", f"{found.records_read:.2%} of {found.records:,}"),
+        ("values read", f"{found.cells_read:.2%}"),
+        ("queries", f"{found.queries:,}"),
+        ("budget claimed", f"{found.claimed_budget:.3g} of {plan.epsilon:g}"),
+    ]
+    if found.targets.targets:
+        told = f"{found.targets.told} of {found.targets.targets} correctly classified"
+        read = f"{found.targets.reconstructed} read whole, {found.targets.queries:,} queries"
+        rows.append(("single persons", f"{told}; {read}"))
+    if found.stopped:
+        rows.append(("ended early", plain_text(found.stopped)))
+    columns = (("what", False), ("result", False))
+    name = plain_text(found.table)
+    return Shown([found.reason], [StudyTable(f"{name}: {found.verdict}", columns, rows)])

@@ -1,8 +1,8 @@
 """The flows that audit: a night, one model on demand, a range of days; and what is overdue.
 
 Records are never deleted, so an impossible day is refused before anything is committed. Days of a
-backfill follow one another, since an audit reads which guess fraction was best the day before; the
-models of a day run at once. A run that is cut is started again and goes on where it was.
+backfill follow one another; the models of a day run at once. A run that is cut is started again and
+goes on where it was.
 """
 
 import dataclasses

@@ -20,7 +20,7 @@ def _table(tmp_path: pathlib.Path) -> None:
 def test_a_table_is_read_and_the_person_sees_how_much(
     privaudit: Command, tmp_path: pathlib.Path
 ) -> None:
-    arguments = ["release", "--table", "staff.csv", "--definition", "group-idp", "--k", "2"]
+    arguments = ["release", "--table", "staff.csv", "--definition", "group_idp", "--k", "2"]
     code, out, _ = privaudit(*arguments, "--target", "age=99", "--target", "age=20, town=A")
     assert code == 1
     assert out.startswith("staff.csv: reconstructed")
@@ -58,7 +58,7 @@ def test_wrong_usage_is_told(privaudit: Command, arguments: list[str], words: st
     [
         (["--definition", "idp", "--table", "none.csv"], "holds no file"),
         (["--definition", "idp", "--table", "staff.csv", "--epsilon", "0"], "epsilon"),
-        (["--definition", "group-idp", "--k", "31", "--table", "staff.csv"], "at least 2k = 62"),
+        (["--definition", "group_idp", "--k", "31", "--table", "staff.csv"], "at least 2k = 62"),
         (["--definition", "idp", "--table", "staff.csv", "--target", "size=3"], "'size'"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, put_rows
-from workers.warehouse.drills import against_claim, drill_nights, drill_refuted_after
+from workers.warehouse.night_windows import against_claim, drill_nights, drill_refuted_after
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
