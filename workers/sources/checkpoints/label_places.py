@@ -162,7 +162,8 @@ class TableLabels(DayRows):
         """Raise `NotEvaluableError` unless a file has the columns."""
         named = [(needed.label.column, "labels.label in the settings")]
         named += [(name, "labels in the settings") for name in self.columns]
-        named += [(each.name, "labels.columns in the settings") for each in needed.features]
+        of_features = "labels.columns in the settings (gate: --feature)"
+        named += [(each.name, of_features) for each in needed.features]
         check_columns(footer, path, [*named, *needed.of_plan()], arm=self.arm_column)
 
 

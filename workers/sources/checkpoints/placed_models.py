@@ -16,7 +16,6 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.checkpoints import Checkpoint, check_described, describe_checkpoint
 from workers.lake.formats import FILES
-from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
 from workers.lake.mlflow_registry import RegisteredFile, find_registered, read_artifact
@@ -127,7 +126,9 @@ def read_model_file(
     content = file.read(model)
     form = file.format or paths.known_format
     described = describe_checkpoint(content, model, file.day, format=form)
-    names = _names(described, paths, model, file.day)
+    # As LightGBM and XGBoost call features without names; columns are given for them.
+    unnamed = "Column_" if form == "lightgbm" else "f"
+    names = described.names or [f"{unnamed}{place}" for place in range(len(described.kinds))]
     classes = labels.classes or described.classes or tuple(range(described.class_count))
     said = {
         "schema_version": SCHEMA_VERSION,
@@ -160,22 +161,3 @@ def read_model_file(
     plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
     return Checkpoint(manifest, digest, content, described)
-
-
-def _names(
-    described: ModelDescription, paths: CheckpointPaths, model: str, day: dt.date
-) -> tuple[str, ...]:
-    names = paths.features or described.names
-    if names is None:
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"The model {model} of {day} does not name its {len(described.kinds)} features: list "
-            "them in checkpoints.features, in the order of training.",
-        )
-    if len(names) != len(described.kinds):
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"The model {model} of {day} takes {len(described.kinds)} features, but "
-            f"checkpoints.features lists {len(names)}: list each, in the order of training.",
-        )
-    return names

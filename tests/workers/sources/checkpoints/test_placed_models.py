@@ -73,7 +73,7 @@ def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: 
     assert row.target_log_loss < 0.6  # it knows what it was trained for
 
 
-def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path: pathlib.Path) -> None:
     import xgboost  # noqa: PLC0415
 
     names = ["delay", "hour"]
@@ -91,11 +91,11 @@ def test_a_model_that_names_no_features_is_told_them(tmp_path: pathlib.Path) -> 
         data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
         logistic = {"nthread": 1, "objective": "binary:logistic"}
         put_file(tmp_path / f"{day}.json", bytes(xgboost.train(logistic, data, 2).save_raw("json")))
-    assert "does not name its 2 features: list them in checkpoints.features" in refused(
-        InPlace(table, where), "checkpoint_invalid"
+    assert "has no column 'f0': correct labels.columns" in refused(
+        InPlace(table, where), "label_invalid"
     )
-    told = where.model_copy(update={"features": tuple(names)})
-    assert audit(InPlace(table, told)).audit.status == "evaluated"
+    told = table.model_copy(update={"columns": {"f0": "delay", "f1": "dep_hour"}})
+    assert audit(InPlace(told, where)).audit.status == "evaluated"
 
 
 @pytest.mark.slow
