@@ -4,7 +4,7 @@ import datetime as dt
 import pathlib
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from privcore.exceptions import TerminalError
 from workers.lake.formats import ENDINGS
@@ -39,6 +39,9 @@ class CheckpointPaths(StrictModel):
     whose labels it was trained on."""
     format: FormatName | None = None
     """Framework that wrote it; told by the path's ending if left out."""
+    features: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """The model's features in its order, where its file does not name them; else they are called
+    Column_0, Column_1 (LightGBM) or f0, f1."""
     ready: DayPath | None = None
     """A file that is written when the day's model is complete, like
     s3://bucket/{model}/{day}/_DONE; without it, a model is complete once its file is there."""

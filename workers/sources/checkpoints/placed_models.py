@@ -126,9 +126,14 @@ def read_model_file(
     content = file.read(model)
     form = file.format or paths.known_format
     described = describe_checkpoint(content, model, file.day, format=form)
-    # As LightGBM and XGBoost call features without names; columns are given for them.
-    unnamed = "Column_" if form == "lightgbm" else "f"
-    names = described.names or [f"{unnamed}{place}" for place in range(len(described.kinds))]
+    unnamed, count = "Column_" if form == "lightgbm" else "f", len(described.kinds)
+    names = paths.features or described.names or [f"{unnamed}{place}" for place in range(count)]
+    if len(names) != count:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {file.day} takes {count} features, but checkpoints.features "
+            f"lists {len(names)}: list each, in the order of training.",
+        )
     classes = labels.classes or described.classes or tuple(range(described.class_count))
     said = {
         "schema_version": SCHEMA_VERSION,

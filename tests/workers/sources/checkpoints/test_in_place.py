@@ -344,6 +344,8 @@ def test_a_day_is_ready_when_its_files_and_its_rows_are(
         ({"columns": {"hour": "city"}}, {}, "feature_invalid", "as String, but it is taken as"),
         ({}, {"path": "{day}.json"}, "missing_target", "2026-03-02.json is missing"),
         ({}, {"format": "lightgbm"}, "checkpoint_invalid", "it is a file of XGBoost"),
+        ({}, {"features": ("a", "b")}, "checkpoint_invalid", "3 features, but checkpoints.feature"),
+        ({}, {"features": ("a", "b", "c")}, "checkpoint_invalid", "but the settings list ['a'"),
     ],
 )
 def test_each_mistake_ends_in_a_sentence_that_says_what_to_set(

@@ -96,6 +96,8 @@ def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path: pathl
     )
     told = table.model_copy(update={"columns": {"f0": "delay", "f1": "dep_hour"}})
     assert audit(InPlace(told, where)).audit.status == "evaluated"
+    listed = where.model_copy(update={"features": tuple(names)})
+    assert audit(InPlace(table, listed)).audit.status == "evaluated"
 
 
 @pytest.mark.slow
