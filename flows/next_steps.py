@@ -263,8 +263,34 @@ def _held(
     said = f"{word} {guarantee(declared, row.delta_declared)}, {proved}"
     if code is ReasonCode.NIGHTS_TOGETHER and verdict is Verdict.VIOLATED and night is not None:
         together = f"the nights together refute the declarations ({down(night.epsilon_standing)})"
-        return f"{said}; {together}."
-    return f"{said}."
+        said = f"{said}; {together}"
+    file = with_file(row)
+    return f"{said} with the answers. With the file: {file}." if file else f"{said}."
+
+
+def with_file(row: AuditRow) -> str:
+    """Say what the model's file shows of the labels that training read; "" where it is not asked.
+
+    An interval of a file that its writer altered confirms a rate of changed labels, never chance.
+    """
+    if row.file_unread is not None:
+        return f"not read, because {row.file_unread}"
+    if row.file_records is None or row.file_labels_read is None:
+        return ""
+    low, high = row.file_epsilon_low, row.file_epsilon_high
+    if row.reason_code == ReasonCode.MECHANISM_NOT_APPLIED:
+        found = "the table's labels unchanged"
+    elif low is None:
+        found = "no randomized response of the table's labels"
+    else:
+        to = "or more" if high is None else f"to {up(high)}"
+        found = f"randomized response at {down(low)} {to}"
+    return f"{found}, {row.file_labels_read:,} of {row.file_records:,} labels read"
+
+
+def with_answers(row: AuditRow) -> str:
+    """Say what the model's answers prove."""
+    return f"at least {down(row.epsilon_lower)}" if row.epsilon_lower else "nothing is proved"
 
 
 def _would_see(

@@ -343,7 +343,7 @@ def read_labels(
 
     Example: privaudit read-labels 0f3c2a91
     """
-    from workers.audit.file_labels import read_stored
+    from workers.audit.verify import read_stored
 
     with working("Reading"), stored_audit(audit_id, config) as (record, lake, executor, key):
         found = read_stored(record, lake, executor, key)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flows.report.canvas import SIGNS
 from flows.report.history import History, worst_first
+from privcore.lower_bounds.question import refutes
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.rounding import ABSENT, down, exact, guarantee, up
 from workers.audit.declaration import family_of
@@ -67,9 +68,14 @@ def _violation(history: History) -> str:
     """Name a violated model, with what refutes its declaration."""
     night, card = history.latest, history.card
     declared = f"declared {guarantee(night.epsilon_declared, night.delta_declared)}"
-    if card.code is ReasonCode.THIS_NIGHT:
+    not_applied = card.code is ReasonCode.MECHANISM_NOT_APPLIED
+    if card.code is ReasonCode.THIS_NIGHT or (
+        not_applied and refutes(night.epsilon_lower or 0.0, night.epsilon_declared or 0.0)
+    ):
         bound = down(night.epsilon_lower or 0.0, beyond=night.epsilon_declared or 0.0)
         said = f"{history.model} leaks at least {bound}, {declared}"
+    elif not_applied:
+        said = f"{history.model}'s file holds the table's labels unchanged, {declared}"
     elif card.code is ReasonCode.NIGHTS_TOGETHER:
         said = f"{history.model}, by its {night.nights_together} nights together, {declared}"
     else:

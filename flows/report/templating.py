@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from flows.next_steps import card_of, seen_from
+from flows.next_steps import card_of, seen_from, with_answers, with_file
 from flows.report import sentences
 from flows.report.canvas import SIGNS
 from flows.report.history import control_leaks
@@ -52,6 +52,8 @@ def environment() -> jinja2.Environment:
         "signs_of": SIGNS,
         "card_of": card_of,
         "seen_from": seen_from,
+        "with_answers": with_answers,
+        "with_file": with_file,
         "control_leaks": control_leaks,
         "words": sentences,
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours

@@ -162,13 +162,14 @@ def small_lake(
     privacy: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     row_group_size: int | None = None,
+    features: tuple[Feature, ...] = FEATURES,
 ) -> Lake:
     """Return a lake with nothing wrong with it: the model `good` and its labels on every day."""
     lake = Lake(str(folder))
     for seed, day in enumerate(days):
         frame = label_rows(rows, seed=seed, label=label)
         put_labels(lake, day, frame, row_group_size=row_group_size)
-        put_model(lake, day, label=label, privacy=privacy, parameters=parameters)
+        put_model(lake, day, label=label, privacy=privacy, parameters=parameters, features=features)
     return lake
 
 

@@ -3,14 +3,17 @@
 import contextlib
 import datetime as dt
 import math
-from dataclasses import dataclass
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from privcore.attacks.label_sums import conditions, label_sums, trees_read
 from privcore.attacks.solved_labels import single_labels
-from privcore.exceptions import TerminalError
+from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from privcore.guarantees.accounts import (
     RandomizedResponseAccount,
     RandomizedResponseWithPriorAccount,
@@ -29,11 +32,13 @@ from workers.audit.declaration import (
     names_holder,
     said_of_labels_in,
 )
-from workers.audit.request import stored_request
-from workers.audit.run import find_inputs
+from workers.audit.proving import Proved
+from workers.audit.record import Inputs
+from workers.audit.request import Request
 from workers.executors import Executor
 from workers.labels.columns import batches_of
 from workers.labels.parquet import read_footer
+from workers.labels.shards import Partition
 from workers.lake.checkpoints import as_inputs
 from workers.lake.formats import NAMES
 from workers.lake.layout import Lake
@@ -43,10 +48,12 @@ from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.join_context import JoinContext
-from workers.warehouse.schema import AuditRecord, LabelColumnHolds
+from workers.warehouse.schema import AuditRecord, AuditRow, LabelColumnHolds, Status
 
 _ROWS = 1 << 18
 _BINARY = 2
+_MOST_VALUES = 40_000_000
+"""Features of all training records: 20 bytes of memory for each (2026-11-30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +144,6 @@ class FileLabels:
         )
 
 
-def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes) -> FileLabels:
-    """Return what an audited model's file gives away, by the audit's own inputs.
-
-    Raises:
-        NotEvaluableError: an input is missing, or is not what the model takes.
-        TerminalError: the audit scored no model file, or another one; or no training record has a
-            label.
-    """
-    request = stored_request(record.audit, key)
-    source = find_inputs(lake, record.audit.day, request).source
-    if not isinstance(source, CheckpointSource):
-        raise TerminalError(
-            "The audit asked no model file, but a table of scores or another secret."
-        )
-    if source.digests().target != record.audit.target_sha256:
-        raise TerminalError("The model's file has changed since the audit: audit it again.")
-    return _asked(source, request.plan, executor)
-
-
 def _of_persons(found: FileLabels) -> FileLabels:
     """Return what holds where a person's labels may share one coin: that none changed them."""
     if found.response is None or found.are_the_tables:
@@ -174,22 +162,108 @@ def read_given(
         TerminalError: no training record has a label.
     """
     source = find_in_place(Lake("."), given, model, day, plan=plan)
-    return _asked(source, plan, executor)
+    return read_asked(source, plan, executor)
 
 
-def _asked(source: CheckpointSource, plan: Plan, executor: Executor) -> FileLabels:
-    """Return what the target's file gives away, by the unit of the audit's plan."""
+def read_asked(source: CheckpointSource, plan: Plan, executor: Executor) -> FileLabels:
+    """Return what the target's file gives away, by the unit of the audit's plan.
+
+    Raises:
+        NotEvaluableError: the rows are missing, or are not what the model takes.
+        TerminalError: no training record has a label.
+    """
     with contextlib.ExitStack() as made:
-        found = _read(source, plan.privacy_unit, JoinContext(executor, made, None, None))
+        where = source.find_partition(joining=JoinContext(executor, made, None, None))
+        return _asked(source, plan, *where)
+
+
+def _asked(source: CheckpointSource, plan: Plan, root: Lake, partition: Partition) -> FileLabels:
+    """Return the same, of rows that are found."""
+    found = _read(source, plan.privacy_unit, root, partition)
     by_row = plan.privacy_unit is None and not _of_holder(source)
     return found if by_row else _of_persons(found)
+
+
+def with_files(
+    proved: Iterable[Proved],
+    audits: Sequence[tuple[Request, Inputs]],
+    where: tuple[Lake, Partition],
+    executor: Executor,
+) -> Iterator[Proved]:
+    """Yield records with what their models' files give away, where that tests a declaration.
+
+    So it is where two checkpoints came to figures of labels whose declared mechanism is randomized
+    response. A file that cannot be read costs no audit: its record says why.
+
+    Args:
+        proved: records, in the order of `audits`.
+        audits: what was asked for and read, with model files.
+        where: the labels' root and partition.
+        executor: that does the work; no figure depends on it.
+
+    Raises:
+        TransientError: storage or workers kept failing.
+    """
+    some = list(proved)
+    asked = [
+        (number, replace(source, proxy=replace(source.proxy, content=b"")), request.plan)
+        for number, (one, (request, inputs)) in enumerate(zip(some, audits, strict=True))
+        if one.record.audit.status is Status.EVALUATED
+        and isinstance(source := inputs.source, CheckpointSource)
+        and _declared_response(source.privacy, source.label_state) is not None
+    ]
+    for number, found, unexpected in executor.map(_read_night, where, asked):
+        one = some[number]
+        told = (*one.unexpected, *filter(None, [unexpected]))
+        some[number] = Proved(_beside_answers(one.record, found), told)
+    yield from some
+
+
+def _read_night(
+    where: tuple[Lake, Partition], item: tuple[int, CheckpointSource, Plan]
+) -> tuple[int, FileLabels, str]:
+    """Return the number of an audit, what the file gives away, and what is logged of an error."""
+    number, source, plan = item
+    try:
+        return number, replace(_asked(source, plan, *where), labels=None), ""
+    except BaseException as error:
+        if isinstance(error, TransientError) or not is_failure(error):
+            raise
+        known = isinstance(error, AuditError)
+        said = str(error).rstrip(".") if known else f"it ended with {type(error).__name__}"
+        why = f"the reading failed: {said}"
+        found = FileLabels(None, are_the_tables=False, trees=0, why=why)
+        return number, found, "" if known else "".join(traceback.format_exception(error))
+
+
+def _beside_answers(record: AuditRecord, found: FileLabels) -> AuditRecord:
+    """Return a record with what the file gives away, which may refute the declared mechanism."""
+    row, response = record.audit, found.response
+    said: dict[str, Any] = {"file_unread": found.why or None}
+    if response is not None:
+        low, high = response.epsilon_low, response.epsilon_high
+        said |= {
+            "file_records": response.records,
+            "file_labels_read": response.read,
+            "file_epsilon_low": low if math.isfinite(low) else None,
+            "file_epsilon_high": high if math.isfinite(high) else None,
+        }
+    if found.refuted is not None:
+        said["reason"] = f"{row.reason} With the file itself: {found.sentence}"
+    if found.code is not None:
+        reason = f"{found.sentence} With the model's answers: {row.reason}"
+        said |= {"verdict": found.code.verdict, "reason_code": found.code, "detail": None}
+        said["reason"] = reason
+    return record.model_copy(update={"audit": AuditRow(**dict(row) | said)})
 
 
 def _of_holder(source: CheckpointSource) -> bool:
     return source.privacy is not None and names_holder(source.privacy.unit)
 
 
-def _read(source: CheckpointSource, unit: str | None, joining: JoinContext) -> FileLabels:
+def _read(
+    source: CheckpointSource, unit: str | None, root: Lake, partition: Partition
+) -> FileLabels:
     """Return what the target's file gives away of its training records' labels."""
     manifest = source.target.manifest
     kinds = {feature.kind for feature in manifest.features}
@@ -201,7 +275,11 @@ def _read(source: CheckpointSource, unit: str | None, joining: JoinContext) -> F
     )  # fmt: skip
     if why:
         return FileLabels(None, are_the_tables=False, trees=0, why=why)
-    features, labels, together = _training_rows(source, unit, joining)
+    rows = _training_rows(source, unit, root, partition)
+    if rows is None:
+        why = f"the features of its training rows are more than {_MOST_VALUES:,} values"
+        return FileLabels(None, are_the_tables=False, trees=0, why=why)
+    features, labels, together = rows
     described = source.target.described
     words = tuple(looked_up(described.classes)) if described.classes else manifest.label.words
     label = (labels == source.label.words.index(words[-1])).astype(np.int64)
@@ -240,10 +318,12 @@ def _read(source: CheckpointSource, unit: str | None, joining: JoinContext) -> F
 
 
 def _training_rows(
-    source: CheckpointSource, unit: str | None, joining: JoinContext
-) -> tuple[pl.DataFrame, np.ndarray, int]:
-    """Return features and class indices of all training records, and how many may share a coin."""
-    root, partition = source.find_partition(joining=joining)
+    source: CheckpointSource, unit: str | None, root: Lake, partition: Partition
+) -> tuple[pl.DataFrame, np.ndarray, int] | None:
+    """Return features and class indices of all training records, and how many may share a coin.
+
+    None where they are too many: sums are of all records of a leaf, so no sample of rows has them.
+    """
     manifest, frames, labels, people = source.target.manifest, [], [], []
     shared = unit is not None and source.privacy is not None and covers(source.privacy.unit, unit)
     columns = dict.fromkeys([*source.columns, *([unit] if shared and unit else [])])
@@ -256,6 +336,8 @@ def _training_rows(
                 trained = source.arms(batch)[0] & source.present(batch) & (found >= 0)
                 frames.append(batch.features(manifest, stored=source.place.stored).filter(trained))
                 labels.append(found[trained])
+                if sum(map(len, labels)) * len(manifest.features) > _MOST_VALUES:
+                    return None
                 if shared and unit:
                     people.append(batch.units(unit, among=trained)[0][trained])
     if not sum(map(len, labels)):

@@ -8,6 +8,7 @@ from functools import partial
 
 from privcore.lower_bounds.question import Secret
 from workers.audit.accounting import accounted_epsilon
+from workers.audit.file_labels import with_files
 from workers.audit.proving import Proved, failure_record, prove
 from workers.audit.record import Inputs
 from workers.audit.released_night import released_night
@@ -134,6 +135,7 @@ def _audit_group(
             yield list(_logged(failed))
             continue
         proved = prove(audits, scan, root=root, partition=partition)
+        proved = with_files(proved, audits, (root, partition), joining.executor)
         yield list(_logged(_with_errors_logged(proved)))
 
 

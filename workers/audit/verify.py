@@ -10,11 +10,13 @@ from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
+from workers.audit.file_labels import FileLabels, read_asked
 from workers.audit.request import stored_request
-from workers.audit.run import run_batches
+from workers.audit.run import find_inputs, run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import plain, record_digest
 from workers.warehouse.schema import AuditRecord, Status
@@ -40,7 +42,7 @@ _NOT_FIGURES = {
     "exploratory",
     "drill",
 }
-_WORDS = {"reason", "remarks"}
+_WORDS = {"reason", "remarks", "file_unread"}
 """Another version of the code may word them otherwise, or remark on more."""
 _OF_DOUBTS = {"verdict", "reason_code", "detail"}
 """So may a doubt that it has in addition change these, but where the declaration is refuted."""
@@ -175,6 +177,25 @@ def verify(
         )
     how = _how_reproduced(_figures(record), rounded=len(not_the_same))
     return found(Finding.REPRODUCED, f"Every stored figure is reproduced{how}.")
+
+
+def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes) -> FileLabels:
+    """Return what an audited model's file gives away, by the audit's own inputs.
+
+    Raises:
+        NotEvaluableError: an input is missing, or is not what the model takes.
+        TerminalError: the audit scored no model file, or another one; or no training record has a
+            label.
+    """
+    request = stored_request(record.audit, key)
+    source = find_inputs(lake, record.audit.day, request).source
+    if not isinstance(source, CheckpointSource):
+        raise TerminalError(
+            "The audit asked no model file, but a table of scores or another secret."
+        )
+    if source.digests().target != record.audit.target_sha256:
+        raise TerminalError("The model's file has changed since the audit: audit it again.")
+    return read_asked(source, request.plan, executor)
 
 
 def _how_reproduced(figures: int, *, rounded: int) -> str:

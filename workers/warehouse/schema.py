@@ -196,6 +196,20 @@ class AuditRow(TableRow):
     """The target's mean log-loss on holdout records, in nats."""
     proxy_log_loss: float | None = None
     """The earlier model's mean log-loss on holdout records, in nats."""
+    file_records: int | None = None
+    """Training records whose labels the model's file was asked for: a checkpoint's, whose declared
+    mechanism is randomized response of two labels. Null where it was not, and where it could not be
+    read."""
+    file_labels_read: int | None = None
+    """Those of file_records whose single label the file gives away. Null as file_records is."""
+    file_epsilon_low: float | None = None
+    """Least epsilon at which randomized response of the table's labels explains the file's label
+    sums, at 0.05. Null where none does, and as file_records is."""
+    file_epsilon_high: float | None = None
+    """Largest epsilon of the same. Null where none is too large, and as file_epsilon_low is."""
+    file_unread: str | None = None
+    """Why no label sums were read from the file, completing "because". Null where they were, and
+    where the file was not asked."""
     epsilon_declared: float | None = None
     """Epsilon that the owner declared. Null where nothing is declared."""
     delta_declared: float | None = None

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 from unittest.mock import patch
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from flows.commands.verify import not_the_days
+from flows.report.site import write_report
 from tests.flows.conftest import Command
 from tests.support.lake import (
     BINARY,
@@ -17,6 +19,7 @@ from tests.support.lake import (
     FEATURES,
     declared,
     label_rows,
+    model_path,
     put_labels,
     put_model,
     write_settings,
@@ -118,7 +121,20 @@ def test_labels_are_read_from_the_file_beside_the_answers(
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
     found = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
-    audit_id = json.loads(found.out)[0]["audit_id"]
+    (row,) = json.loads(found.out)
+    audit_id = row["audit_id"]
+    code = "mechanism_not_applied"
+    assert (found.code, row["verdict_together"], row["reason_code"]) == (1, "violated", code)
+    both = "nothing proved with the answers. With the file: the table's labels unchanged, "
+    assert both in found.err
+    looked_up = privaudit("gate", "--sha256", str(model_path(lake, "good") / "model.cbm"))
+    assert looked_up.code == 1
+    assert f"is violated ({code})" in looked_up.out
+    page = write_report(Warehouse(str(tmp_path / "warehouse")), tmp_path / "report")
+    assert "good&#39;s file holds the table&#39;s labels unchanged, " in page.read_text("utf-8")
+    own = (page.parent / "models" / "good.html").read_text("utf-8")
+    assert "<dt>with the answers</dt><dd>nothing is proved</dd>" in own
+    assert re.search(r"the table&#39;s labels unchanged, (\d+) of \1 labels read", own)
     shown = privaudit("read-labels", audit_id[:10])
     assert shown.code == 1, shown.err
     first, second = shown.out.splitlines()

@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from privcore.exceptions import TerminalError
+from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode
-from tests.support.audits import recorded
+from tests.support.audits import audited, recorded
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -24,13 +24,18 @@ from tests.support.lake import (
     replace_model,
     small_lake,
 )
-from workers.audit.file_labels import FileLabels, _declared_response, read_stored
+from workers.audit.file_labels import FileLabels, _declared_response
+from workers.audit.verify import Finding, read_stored, verify
+from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn, Privacy, PrivatisedBy
+from workers.lake.model_sandbox import UnreadableModelError
 from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
+from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import Status
 
 NUMERIC = FEATURES[:2]
 RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
@@ -73,6 +78,63 @@ def test_unchanged_labels_refute_a_declared_randomized_response(tmp_path: pathli
         "the file holds them unchanged. So randomized response at the declared 1 was not applied. "
         "This refutes the declared mechanism, not epsilon-DP as such."
     )
+
+
+def test_a_night_reads_the_file_beside_the_answers(tmp_path: pathlib.Path) -> None:
+    lake = lake_of(tmp_path / "kept", epsilon=1.0)
+    kept = audited(lake)
+    assert (kept.file_unread, kept.reason_code) != (None, "mechanism_not_applied")
+    assert kept.verdict != "violated"
+    assert kept.file_records == kept.records
+    assert kept.file_labels_read is not None
+    assert kept.file_epsilon_low is not None
+    assert kept.file_epsilon_high is not None
+    assert kept.file_epsilon_low <= 1.0 <= kept.file_epsilon_high
+    lake = lake_of(tmp_path / "dropped")
+    dropped = recorded(lake)
+    row = dropped.audit
+    assert (row.verdict, row.reason_code, row.detail) == ("violated", "mechanism_not_applied", None)
+    assert (row.file_epsilon_high, row.file_unread) == (None, None)
+    assert "was not applied. This refutes the declared mechanism, not epsilon-DP" in row.reason
+    assert "With the model's answers: " in row.reason
+    assert verify(seal(dropped), lake, InProcess()).finding is Finding.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (UnreadableModelError("cannot be read: CatBoost crashed"), "it cannot be read: CatBoost"),
+        (NotEvaluableError(Reason.LABELS_CHANGED, "Gone."), "the reading failed: Gone"),
+        (MemoryError("row 7"), "the reading failed: it ended with MemoryError"),
+    ],
+)
+def test_a_file_that_cannot_be_read_costs_no_audit(
+    tmp_path: pathlib.Path, error: Exception, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
+    with patch("workers.audit.file_labels.read_leaves", side_effect=error):
+        row = audited(lake)
+    assert row.status is Status.EVALUATED
+    assert row.verdict != "violated"
+    assert (row.file_unread or "").startswith(said)
+    assert "row 7" not in row.model_dump_json()
+    assert ("row 7" in caplog.text) == isinstance(error, MemoryError)
+    with (
+        patch("workers.audit.file_labels.read_leaves", side_effect=TransientError("Later.")),
+        pytest.raises(TransientError),
+    ):
+        audited(lake)
+
+
+def test_only_so_many_values_are_read_and_only_for_a_declared_response(
+    tmp_path: pathlib.Path,
+) -> None:
+    lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
+    with patch("workers.audit.file_labels._MOST_VALUES", 100):
+        assert "are more than 100 values" in (audited(lake).file_unread or "")
+    edit_manifest(lake, "good", DAY, privacy=declared(0.5))
+    row = audited(lake)
+    assert (row.file_unread, row.file_records, row.file_labels_read) == (None, None, None)
 
 
 def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(

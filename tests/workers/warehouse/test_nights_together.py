@@ -249,6 +249,15 @@ def test_a_violation_goes_on_over_nights_that_failed_until_one_resolves_it(
                                         FAILED]  # fmt: skip
 
 
+def test_what_a_file_refuted_goes_on_until_a_night_resolves_it_as_any_other_violation(
+    warehouse: Warehouse,
+) -> None:
+    not_applied = silent_night(0, "violated", reason_code="mechanism_not_applied")
+    nights = (not_applied, silent_night(1, "inconclusive"), silent_night(2))
+    word = ("violated", "mechanism_not_applied")
+    assert told(warehouse, *nights) == [word, EARLIER, ("not_refuted", None)]
+
+
 def test_it_goes_on_for_four_weeks_and_is_the_models_own(warehouse: Warehouse) -> None:
     late = (gone(REACH), gone(REACH + 1), gone(1, model="loans"))
     found = told(warehouse, silent_night(0, "violated"), *late)
