@@ -455,12 +455,12 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_885,
+    "flows": 1_911,
     "flows/commands": 4_226,
     "flows/learn": 519,
     "flows/notify": 1_026,
     "flows/publication": 202,
-    "flows/report": 1_781,
+    "flows/report": 1_789,
     "flows/run": 1_566,
     "flows/study": 4_702,
     "privcore": 235,
@@ -470,9 +470,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_582,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 69_162,
+    "tests": 69_250,
     "workers": 2_570,
-    "workers/audit": 3_694,
+    "workers/audit": 3_799,
     "workers/datasets": 717,
     "workers/evidence": 499,
     "workers/labels": 1_589,
@@ -484,7 +484,7 @@ MOST_LINES = {
     "workers/scan": 1_859,
     "workers/sources": 6_020,
     "workers/training": 1_367,
-    "workers/warehouse": 3_860,
+    "workers/warehouse": 3_874,
 }
 MOST_WORDS_OF_PAGES = 78_850
 
