@@ -32,9 +32,19 @@ def _day(day: int, minutes: int) -> tuple[pl.DataFrame, np.ndarray]:
     return features, (rows["arr_delay"] > minutes).to_numpy().astype(np.int64)
 
 
-def _learned(features: pl.DataFrame, labels: np.ndarray, chosen: np.ndarray) -> object:
+def _learned(features: pl.DataFrame, labels: np.ndarray, chosen: np.ndarray) -> catboost.CatBoost:
     model = catboost.CatBoostClassifier(**_LEARNER)
     return model.fit(catboost.Pool(features.filter(pl.Series(chosen)), label=labels[chosen]))
+
+
+@functools.cache
+def _before(day: int, minutes: int) -> np.ndarray | None:
+    """Return what the model of the day before says, whatever is held out of this one."""
+    features, labels = _day(day - 1, minutes)
+    if np.unique(labels).size < 2:
+        return None
+    proxy = _learned(features, labels, np.ones(labels.size, dtype=bool))
+    return proxy.predict_proba(catboost.Pool(_day(day, minutes)[0]))
 
 
 def unseen(day: int, *, minutes: int, held_out: float) -> tuple[Arm, Arm] | None:
@@ -50,13 +60,13 @@ def unseen(day: int, *, minutes: int, held_out: float) -> tuple[Arm, Arm] | None
     features, labels = _day(day, minutes)
     place = generator("flights", day).random(labels.size)
     control, half = place < held_out, place < held_out + 0.5 * (1.0 - held_out)
-    before, before_labels = _day(day - 1, minutes)
-    if any(np.unique(known).size < 2 for known in (labels[half & ~control], before_labels)):
+    before = _before(day, minutes)
+    if before is None or np.unique(labels[half & ~control]).size < 2:
         return None
-    target = _learned(features, labels, half & ~control)
-    proxy = _learned(before, before_labels, np.ones(before_labels.size, dtype=bool))
-    pool = catboost.Pool(features)
-    said = target.predict_proba(pool), proxy.predict_proba(pool)
+    said = (
+        _learned(features, labels, half & ~control).predict_proba(catboost.Pool(features)),
+        before,
+    )
     return tuple(
         (said[0][rows].copy(), said[1][rows].copy(), labels[rows]) for rows in (~half, control)
     )

@@ -7,6 +7,7 @@ accused in most of them, and docs/evidence/statistics.md has the rates; here eac
 seed [48, 0], without a tolerance: `tests/privcore/attacks/test_arms` judges size and power.
 """
 
+import functools
 import math
 from dataclasses import replace
 
@@ -23,9 +24,13 @@ WITH_STUDENT = ("attach with context", "lake", "notebook with context")
 ALL = (*SERVICE, "notebook", "notebook with context")
 
 
+# Drawn once for all ways to type it: each draw trains two models.
+day = functools.cache(lambda world: world(np.random.default_rng([48, 0])))
+
+
 def answered(world: World, way: str) -> Answer:
     """Return what a team reads that types a day of the world."""
-    return answer(world(np.random.default_rng([48, 0])), way)
+    return answer(day(world), way)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """An object store on the loopback interface, and the environment that leads to it."""
 
 import contextlib
+import logging
 import pathlib
 import urllib.request
 import uuid
@@ -10,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from moto.server import ThreadedMotoServer
 
+# Prefect's handler writes each request's line: a twelfth of a night on the store.
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 

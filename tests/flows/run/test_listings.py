@@ -65,18 +65,17 @@ def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
         for place in ("lake", "warehouse"):
             text = text.replace(f'{place} = "{place}"', f'{place} = "{bucket}/{place}"')
         settings.write_text(text)
-        upload(days(tmp_path / "early", 0, EARLY), uri)
-        (record,) = run_audits(Lake(uri), day(1), [Request("good", PLAN)], executor=InProcess())
         counted = []
-        for first, last in ((1, EARLY), (EARLY + 1, LATE)):
-            for night in range(first, last):
+        for first, last in ((0, EARLY), (EARLY + 1, LATE)):
+            upload(days(tmp_path / str(last), first, last), uri)
+            (record,) = run_audits(Lake(uri), day(1), [Request("good", PLAN)], executor=InProcess())
+            for night in range(max(first, 1), last):
                 assert commit_nights(warehouse, [copy_of(record, "good", day(night))]) == (True,)
             store.choice = listings = Listings()
             (row,) = start(nightly_audit, day=day(last), settings=str(settings))
             store.choice = never
             assert row.status == "evaluated", row.reason
             counted.append(listings.found)
-            upload(days(tmp_path / "late", EARLY + 1, LATE), uri)
     connected.cache_clear()
     early, late = counted
     assert early.total() > 0

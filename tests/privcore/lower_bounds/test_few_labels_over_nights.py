@@ -98,13 +98,17 @@ def honest_nights(number, epsilon, random):
     )
     right = random.binomial(made, expit(logit(unseen) + epsilon))
     held_right = random.binomial(held, unseen)
-    for counts in zip(made, right, held, held_right, strict=True):
-        sets = []
-        for surest in range(5):
-            chosen = [one[:, surest:].sum(axis=1) for one in counts]
-            kept = (chosen[0] > 0) & (chosen[2] > 0)
-            sets.append(Matched(*(one[kept] for one in chosen), np.zeros(kept.sum())))
-        yield sets, stakes_for(PURE, records=records, control=records // 4, classes=2)
+    stakes = stakes_for(PURE, records=records, control=records // 4, classes=2)
+    from_place = np.stack([made, right, held, held_right])[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    for counts in from_place.transpose(1, 3, 0, 2):
+        kept = [(chosen[0] > 0) & (chosen[2] > 0) for chosen in counts]
+        yield (
+            [
+                Matched(*chosen[:, some], np.zeros(some.sum()))
+                for chosen, some in zip(counts, kept, strict=True)
+            ],
+            stakes,
+        )
 
 
 def wealth_of(number, truth, claims, random):
