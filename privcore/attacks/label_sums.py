@@ -7,7 +7,9 @@ record before the tree, its value is
 
 (Friedman 2001, https://doi.org/10.1214/aos/1013203451; Chen and Guestrin 2016, equation 5,
 https://arxiv.org/abs/1603.02754). The trees before it give p_i, so that the sum of the labels z_i
-that training read follows exactly.
+that training read follows exactly. Of more classes, each round has a tree for each class, with z_i
+and p_i those of the class. LightGBM multiplies p_i (1 - p_i) by K / (K - 1), XGBoost by 2. CatBoost
+grows one tree a round, whose K values are one step by the whole Hessian, diag(p_i) - p_i p_i'.
 """
 
 from collections.abc import Sequence
@@ -15,23 +17,26 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from privcore.exceptions import InvalidInputError
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 WHOLE = 0.05
 """Distance from a whole number up to which a sum is taken for one."""
 ENOUGH_LEAVES = 16
 """A leaf of another table passes with a chance of about 0.1; fewer leaves say nothing."""
 MOST_TREES = 100
-"""First trees that are looked at."""
+"""First rounds that are looked at."""
 _ROUNDS = 4
 """Corrections of sums that follow from several steps."""
 _CELLS = 10_000_000
 """Records times trees that are looked at."""
+_FURTHEST, _SMALLEST = 30.0, 1e-9
+"""Log odds of a start that are looked for at most, and the least -log of a share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,29 +48,42 @@ class Tree:
         values: shape (nodes,), what each leaf adds to the log odds; what inner nodes hold is not
             looked at.
         rate: the learning rate.
+        asks: shape (nodes,), whether a node asks for a category; None where none does.
+        added: shape (nodes,), to the ensemble's penalty of a leaf (LightGBM's cat_l2).
     """
 
     parents: Counts
     values: Floats
     rate: float
+    asks: Flags | None = None
+    added: Floats | float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ensemble:
-    """Boosted trees for a binary label.
+    """Boosted trees for a label.
 
     Attributes:
-        trees: in their order.
+        trees: in their order; of more than two classes, one of each class in each round.
         penalty: on squared leaf values (lambda).
-        start: log odds before the first tree; None where the first tree's leaves hold them, with
-            the share of positive labels as start (LightGBM).
-        steps: of Newton, whose sum each leaf's value is (CatBoost).
+        start: log odds before the first tree, of more classes one of each; None where the first
+            trees' leaves hold them, with the shares of labels as start (LightGBM).
+        steps: of Newton, whose sum each leaf's value is (CatBoost, two classes).
+        classes: of the label.
+        factor: of p (1 - p); None where all classes' values are one step (CatBoost, more classes).
     """
 
     trees: tuple[Tree, ...]
     penalty: float
-    start: float | None = None
+    start: float | tuple[float, ...] | None = None
     steps: int = 1
+    classes: int = 2
+    factor: float | None = 1.0
+
+    @property
+    def per_round(self) -> int:
+        """How many trees a round has."""
+        return _per_round(self.classes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,11 +92,15 @@ class LabelSums:
 
     Attributes:
         trees: how many trees were read; none after the first whose sums are not whole.
-        sums: shape (nodes,), of the labels that training read.
+        sums: shape (nodes,), of labels of the node's class that training read.
         rows: shape (nodes,), records.
         positives: shape (nodes,), the same sum of the table's labels.
         depths: shape (nodes,), conditions that a record meets on its way there.
         leaves: shape (records, trees), the leaf of each record as a place in `sums`.
+        counted: shape (nodes,), the node's class: 1 of two.
+        numeric: shape (nodes,), whether all conditions on the way are on numbers. Labels choose
+            which categories a condition takes.
+        classes: of the label.
         why: completes "the file is not evaluated: ..."; "" where the sums are the labels' own.
     """
 
@@ -88,7 +110,29 @@ class LabelSums:
     positives: Counts
     depths: Counts
     leaves: Counts
+    counted: Counts
+    numeric: Flags
+    classes: int = 2
     why: str = ""
+
+    @property
+    def by_class(self) -> tuple["LabelSums", ...]:
+        """The sums of each class, as of two: it and all others; of two classes the second's."""
+        if self.classes == 2:
+            return (self,)
+        return tuple(self._of(one) for one in range(self.classes))
+
+    def _of(self, counted: int) -> "LabelSums":
+        chosen = self.counted == counted
+        leaves = self.leaves[:, chosen[self.leaves[0]]]
+        sums, rows, positives, depths, numeric = (
+            each[chosen]
+            for each in (self.sums, self.rows, self.positives, self.depths, self.numeric)
+        )
+        return LabelSums(
+            leaves.shape[1], sums, rows, positives, depths, (np.cumsum(chosen) - 1)[leaves],
+            np.ones_like(sums), numeric, why=self.why,
+        )  # fmt: skip
 
     @property
     def are_the_tables(self) -> bool:
@@ -96,9 +140,14 @@ class LabelSums:
         return not self.why and bool((self.sums == self.positives).all())
 
 
-def trees_read(records: int) -> int:
-    """Return how many of the first trees `label_sums` looks at, at most."""
-    return min(MOST_TREES, max(1, _CELLS // max(records, 1)))
+def _per_round(classes: int) -> int:
+    return classes if classes > 2 else 1
+
+
+def trees_read(records: int, classes: int = 2) -> int:
+    """Return how many of the first trees `label_sums` looks at, at most, in whole rounds."""
+    trees = _per_round(classes)
+    return trees * min(MOST_TREES, max(1, _CELLS // max(records * trees, 1)))
 
 
 def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) -> LabelSums:
@@ -107,13 +156,14 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     Sums that are all whole and between 0 and the records of the leaf are taken for those of the
     labels that training read. They are not whole where training read other records, weights or
     drawn rows (bagging), or a leaf is no Newton step of lambda alone (l1, dart, class weights,
-    noise in leaf values). A file that was changed on purpose may hold any sums.
+    noise in leaf values), or training saw other leaves (CatBoost's ordered statistics of
+    categories). A file that was changed on purpose may hold any sums.
 
     Args:
         ensemble: of the file.
         leaves: shape (records, trees), the node of the leaf that each training record falls into;
             trees beyond these are not looked at.
-        labels: shape (records,), the table's, 0 or 1.
+        labels: shape (records,), the table's: classes counted from 0.
 
     Raises:
         InvalidInputError: shapes that do not fit, a leaf that is not there, or another label.
@@ -128,69 +178,144 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     ([2, 0, 2], [4, 1, 3], 'too few leaves hold whole sums')
     """
     _check(ensemble, leaves, labels)
-    odds = np.full(len(labels), 0.0 if ensemble.start is None else ensemble.start)
-    parts: list[tuple[Counts, Counts, Counts, Counts]] = []
+    many = ensemble.per_round
+    start = 0.0 if ensemble.start is None else ensemble.start
+    odds = np.tile(np.resize(np.asarray(start, dtype=np.float64), many), (len(labels), 1))
+    parts: list[tuple[NDArray[np.integer | np.bool_], ...]] = []
     places = list[Counts]()
     seen = offset = 0
     cost = 1 if ensemble.steps == 1 else ensemble.steps * _ROUNDS
-    most = min(leaves.shape[1], trees_read(len(labels) * cost))
-    for number, tree in enumerate(ensemble.trees[:most]):
-        node = leaves[:, number].astype(np.int64)
-        size = len(tree.parents)
-        rows = np.bincount(node, minlength=size)
-        first = number == 0 and ensemble.start is None
-        found, before = _first(ensemble, tree, rows) if first else _step(ensemble, tree, node, odds)
-        sums = np.rint(found)
-        if not (np.abs(found - sums) <= WHOLE).all() or (sums < 0).any() or (sums > rows).any():
+    most = min(leaves.shape[1], trees_read(len(labels) * cost, ensemble.classes))
+    for begin in range(0, most - many + 1, many):
+        trees = ensemble.trees[begin : begin + many]
+        nodes = leaves[:, begin : begin + many].astype(np.int64)
+        counts = [np.bincount(node, minlength=len(tree.parents))
+                  for node, tree in zip(nodes.T, trees, strict=True)]  # fmt: skip
+        found = _round(ensemble, trees, nodes, odds, first=begin == 0)
+        # A later tree of LightGBM without a split takes no step.
+        steps = [begin == 0 or len(tree.parents) > 1 or bool(tree.values[0]) for tree in trees]
+        whole = [np.rint(each) for each in found]
+        if not all(
+            (np.abs(each - sums) <= WHOLE).all() and (sums >= 0).all() and (sums <= rows).all()
+            for each, sums, rows, step in zip(found, whole, counts, steps, strict=True) if step
+        ):  # fmt: skip
             break
-        odds = before + tree.values[node]
-        depths = _depths(tree.parents)
-        positives = np.bincount(node, weights=labels, minlength=size)
-        whole = [_upwards(each.astype(np.int64), tree.parents, depths)
-                 for each in (sums, rows, positives)]  # fmt: skip
-        parts.append((whole[0], whole[1], whole[2], depths))
-        places.append(node + offset)
-        seen, offset = seen + int((rows > 0).sum()), offset + size
+        for place, (tree, sums, rows) in enumerate(zip(trees, whole, counts, strict=True)):
+            if not steps[place]:
+                continue
+            node, size = nodes[:, place], len(tree.parents)
+            odds[:, place] += tree.values[node]
+            one = place if many > 1 else 1
+            depths = _depths(tree.parents)
+            positives = np.bincount(node, weights=labels == one, minlength=size)
+            parts.append((
+                *(_upwards(each.astype(np.int64), tree.parents, depths)
+                  for each in (sums, rows, positives)),
+                depths, np.full(size, one), _numeric(tree, depths),
+            ))  # fmt: skip
+            places.append(node + offset)
+            seen, offset = seen + int((rows > 0).sum()), offset + size
     if not parts:
         none = np.empty(0, dtype=np.int64)
         return LabelSums(
-            0, none, none, none, none, np.empty((len(labels), 0), dtype=np.int64),
-            "its first tree's sums are not whole",
+            0, none, none, none, none, np.empty((len(labels), 0), dtype=np.int64), none,
+            none.astype(bool), ensemble.classes, "its first tree's sums are not whole",
         )  # fmt: skip
-    joined = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    sums, rows, positives, depths, counted, numeric = (
+        np.concatenate(each) for each in zip(*parts, strict=True)
+    )
     why = "" if seen >= ENOUGH_LEAVES else "too few leaves hold whole sums"
-    sums, rows, positives, depths = joined
-    return LabelSums(len(parts), sums, rows, positives, depths, np.column_stack(places), why)
+    trees_of = len(parts) if ensemble.factor is not None else len(parts) // many
+    return LabelSums(
+        trees_of, sums, rows, positives, depths, np.column_stack(places), counted, numeric,
+        ensemble.classes, why,
+    )  # fmt: skip
 
 
 def _check(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) -> None:
-    if leaves.shape[0] != len(labels) or not 0 < leaves.shape[1] <= len(ensemble.trees):
-        rule = f"({len(labels)}, 1 to {len(ensemble.trees)})"
+    least, most = ensemble.per_round, len(ensemble.trees)
+    if leaves.shape[0] != len(labels) or not least <= leaves.shape[1] <= most:
+        rule = f"({len(labels)}, {least} to {most})"
         raise InvalidInputError("shape of leaves", leaves.shape, rule)
-    if not len(labels) or not np.isin(labels, (0, 1)).all():
-        raise InvalidInputError("labels", np.unique(labels).tolist(), "records of 0 or 1")
+    if not len(labels) or not np.isin(labels, range(ensemble.classes)).all():
+        rule = f"records of 0 to {ensemble.classes - 1}"
+        raise InvalidInputError("labels", np.unique(labels).tolist(), rule)
     sizes = np.array([len(tree.parents) for tree in ensemble.trees[: leaves.shape[1]]])
     if leaves.min() < 0 or (leaves.max(axis=0) >= sizes).any():
         raise InvalidInputError("leaves", int(leaves.max()), "each is a node of its tree")
 
 
-def _first(ensemble: Ensemble, tree: Tree, rows: Counts) -> tuple[Floats, float]:
-    """Return sums of a tree whose leaves hold the start, and the odds before it: none.
+def _round(
+    ensemble: Ensemble, trees: tuple[Tree, ...], nodes: Counts, odds: Floats, *, first: bool
+) -> list[Floats]:
+    """Return sums of a round's trees, shape (nodes,) each, given the odds before it."""
+    if ensemble.factor is None:
+        return _whole_step(ensemble, trees, nodes[:, 0], odds)
+    if first and ensemble.start is None:
+        counts = (np.bincount(node, minlength=len(tree.parents))
+                  for node, tree in zip(nodes.T, trees, strict=True))  # fmt: skip
+        return [_first(ensemble, tree, rows) for tree, rows in zip(trees, counts, strict=True)]
+    if ensemble.per_round == 1:
+        return [_step(ensemble, trees[0], nodes[:, 0], odds[:, 0])]
+    chances = softmax(odds, axis=1)
+    return [
+        _one_step(ensemble, tree, node, chance)
+        for tree, node, chance in zip(trees, nodes.T, chances.T, strict=True)
+    ]
+
+
+def _first(ensemble: Ensemble, tree: Tree, rows: Counts) -> Floats:
+    """Return sums of a tree whose leaves hold the start.
 
     All gradients of the first tree add up to zero, since the start is the labels' own share.
     """
     held = rows > 0
+    penalty, factor = ensemble.penalty + tree.added, ensemble.factor or 1.0
+
+    def parts(start: float) -> tuple[float, Floats]:
+        # A start is log odds of two classes, and of more the log of a share.
+        share = expit(start) if ensemble.classes == 2 else np.exp(start)
+        other = expit(-start) if ensemble.classes == 2 else -np.expm1(start)
+        return float(share), factor * rows * share * other + penalty
+
+    most = _FURTHEST if ensemble.classes == 2 else -_SMALLEST
     start = float(np.average(tree.values[held], weights=rows[held]))
     for _ in range(50):
-        weights = rows * expit(start) * expit(-start) + ensemble.penalty
-        start = float(np.average(tree.values[held], weights=weights[held]))
-    step = (tree.values - start) / tree.rate
-    sums = rows * expit(start) + step * (rows * expit(start) * expit(-start) + ensemble.penalty)
-    return np.where(held, sums, 0.0), 0.0
+        start = float(np.clip(start, -_FURTHEST, most))
+        start = float(np.average(tree.values[held], weights=parts(start)[1][held]))
+    share, slope = parts(start)
+    return np.where(held, rows * share + (tree.values - start) / tree.rate * slope, 0.0)
 
 
-def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> tuple[Floats, Floats]:
-    """Return sums of a tree, and the odds before it."""
+def _one_step(ensemble: Ensemble, tree: Tree, node: Counts, chance: Floats) -> Floats:
+    """Return sums of a tree of one step, given the chance of its class before it."""
+    size = len(tree.parents)
+    expected = np.bincount(node, weights=chance, minlength=size)
+    curvature = np.bincount(node, weights=chance * (1.0 - chance), minlength=size)
+    slope = (ensemble.factor or 1.0) * curvature + ensemble.penalty + tree.added
+    held = np.bincount(node, minlength=size) > 0
+    return np.where(held, expected + tree.values / tree.rate * slope, 0.0)
+
+
+def _whole_step(
+    ensemble: Ensemble, trees: tuple[Tree, ...], node: Counts, odds: Floats
+) -> list[Floats]:
+    """Return sums of all classes' values in one tree, a step by the whole Hessian."""
+    size, chances = len(trees[0].parents), softmax(odds, axis=1)
+    moved = np.column_stack([tree.values / tree.rate for tree in trees])
+    # (diag(p) - p p') m of each record, which is m of its leaf
+    towards = moved[node] - (chances * moved[node]).sum(axis=1, keepdims=True)
+    held = np.bincount(node, minlength=size) > 0
+    return [
+        np.where(held, np.bincount(node, weights=each, minlength=size) + ensemble.penalty * one, 0)
+        for each, one in zip((chances * (1.0 + towards)).T, moved.T, strict=True)
+    ]
+
+
+def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> Floats:
+    """Return sums of a tree for two classes, given the odds before it."""
+    if ensemble.steps == 1:
+        return _one_step(ensemble, tree, node, expit(odds))
     size = len(tree.parents)
     held, moved = np.bincount(node, minlength=size) > 0, tree.values / tree.rate
 
@@ -200,9 +325,6 @@ def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> tuple[F
         curvature = np.bincount(node, weights=chance * (1.0 - chance), minlength=size)
         return expected, curvature.astype(np.float64) + ensemble.penalty
 
-    before, slope = parts(np.zeros(size))
-    if ensemble.steps == 1:
-        return np.where(held, before + moved * slope, 0.0), odds
     # Steps that converge end near the root of the gradient; sums follow from there by Newton.
     sums = parts(moved)[0]
     for _ in range(_ROUNDS):
@@ -214,7 +336,7 @@ def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> tuple[F
                 at = at + (sums - expected) / curvature
         with np.errstate(divide="ignore", invalid="ignore"):
             sums = np.nan_to_num(sums + (moved - at) / slope, nan=-1.0)
-    return np.where(held, sums, 0.0), odds
+    return np.where(held, sums, 0.0)
 
 
 def _depths(parents: Counts) -> Counts:
@@ -230,6 +352,17 @@ def _depths(parents: Counts) -> Counts:
         depths += at >= 0
         at = np.where(at >= 0, parents[at], -1)
     return depths
+
+
+def _numeric(tree: Tree, depths: Counts) -> Flags:
+    """Return whether no node above asks for a category."""
+    numeric = np.ones(len(tree.parents), dtype=bool)
+    if tree.asks is None:
+        return numeric
+    for depth in range(1, int(depths.max(initial=0)) + 1):
+        at = np.flatnonzero(depths == depth)
+        numeric[at] = (numeric & ~tree.asks)[tree.parents[at]]
+    return numeric
 
 
 def _upwards(leaves: Counts, parents: Counts, depths: Counts) -> Counts:

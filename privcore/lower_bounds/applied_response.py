@@ -30,6 +30,7 @@ class AppliedResponse:
         read: records whose single label the sums determine.
         same: those of them that have the table's label.
         records: all of them.
+        classes: of the label.
     """
 
     epsilon_low: float
@@ -37,6 +38,13 @@ class AppliedResponse:
     read: int
     same: int
     records: int
+    classes: int = 2
+
+    @property
+    def most_changed(self) -> float:
+        """The share of labels that randomized response at `epsilon_low` changes."""
+        others = self.classes - 1
+        return others / (math.exp(self.epsilon_low) + others)
 
 
 def applied_response(
@@ -45,16 +53,17 @@ def applied_response(
     """Return the randomized responses that label sums do not reject (Lemma R).
 
     H0: the labels z that training read are the table's y, each kept with the chance
-    k = e^epsilon / (1 + e^epsilon) and otherwise exchanged, independently; features are fixed, so
-    that none was made of z (as target encodings are).
-    A node of a tree is a multiset of j of the `conditions` M on features. There are
-    C(M + j - 1, j) of these, whatever z is. For a fixed one, with n1 positive and n0 negative
-    labels of the table, the sum of z is Bin(n1, k) + Bin(n0, 1 - k), and Chernoff bounds each of
-    its tails. That bound, times 2 for both tails, times the number of multisets, times 2^(j+1) for
-    all depths, is a p-value over all nodes of all trees, however z chose borders, splits, early
-    stopping and the number of trees that were read. Where the sums determine every label, the
-    number of labels that are the table's is Bin(records, k), and its exact interval is used
-    instead. Which of the two is used depends on z, so each has half of the significance.
+    k = e^epsilon / (K - 1 + e^epsilon) and otherwise one of the K - 1 others, independently;
+    features are fixed, so that none was made of z (as target encodings are).
+    A node of a tree is a multiset of j of the `conditions` M on numbers. There are
+    C(M + j - 1, j) of these, whatever z is; nodes below a condition on categories are left out. For
+    a fixed one, where n1 of the table's labels are of the node's class and n0 are not, the sum of z
+    is Bin(n1, k) + Bin(n0, (1 - k) / (K - 1)), and Chernoff bounds each of its tails. That bound,
+    times 2 for both tails, times the number of multisets, times K where K > 2 for the classes,
+    times 2^(j+1) for all depths, is a p-value over all nodes of all trees, however z chose borders,
+    splits, early stopping and the number of trees that were read. The number of labels that are the
+    table's is Bin(records, k), whatever the nodes are: where the sums determine nearly all labels,
+    its exact interval counts, too. Each of the two has half of the significance.
     Where up to m records share one coin, Chernoff's bound has the power 1/m (Hoelder's inequality
     for the product of what each record adds).
 
@@ -64,23 +73,26 @@ def applied_response(
     private. Not rejecting confirms a rate of changed labels, and not that chance changed them.
 
     Args:
-        found: evaluated sums, of features of which none is categorical (labels order categories).
+        found: evaluated sums.
         labels: shape (records,), the table's.
-        conditions: `privcore.attacks.label_sums.conditions` of the features.
+        conditions: `privcore.attacks.label_sums.conditions` of the numeric features.
         together: the most records that may share one coin (m).
 
     Raises:
         InvalidInputError: the sums are not evaluated.
     """
-    single = single_labels(found)
+    single = single_labels(*found.by_class)
     read, same = int((single >= 0).sum()), int((single == labels).sum())
     sums, rows, ones, boxes = _nodes(found, conditions)
     low, high = 0.0, math.inf
     if read >= _NEARLY_ALL * len(labels) and together == 1:
-        low, high = _exact(same, read, len(labels))
+        low, high = _exact(same, read, len(labels), found.classes)
 
     def pvalues(epsilons: Floats) -> Floats:
-        each = (_chernoff(sums, ones, rows - ones, expit(float(one))) for one in epsilons)
+        each = (
+            _chernoff(sums, ones, rows - ones, *_chances(float(one), found.classes))
+            for one in epsilons
+        )
         return np.exp([min(float((one / together + boxes).min()), 0.0) for one in each])
 
     likely = _GRID[int(pvalues(_GRID).argmax())]
@@ -92,35 +104,48 @@ def applied_response(
         high = min(high, float(points[after]) if after < len(points) else math.inf)
     if not accepted.size or not low <= high:
         low = high = math.nan
-    return AppliedResponse(low, high, read, same, len(labels))
+    return AppliedResponse(low, high, read, same, len(labels), found.classes)
 
 
 def are_no_responses(found: LabelSums, *, epsilon: float, conditions: int) -> bool:
     """Return whether the table's own labels are not what randomized response at `epsilon` made.
 
-    H0: they are, of whatever labels. Then each is positive with a chance between 1 - k and k, so
-    that the table's sum over a fixed box lies between Bin(rows, 1 - k) and Bin(rows, k)
-    stochastically. Boxes are counted as in `applied_response`. False says nothing: labels that
-    features hardly predict look like responses.
+    H0: they are, of whatever labels. Then each is of a class with a chance between
+    (1 - k) / (K - 1) and k, so that the table's sum over a fixed box lies between the binomials of
+    these stochastically. Boxes are counted as in `applied_response`. False says nothing: labels
+    that features hardly predict look like responses.
 
     Raises:
         InvalidInputError: the sums are not evaluated.
     """
     _, rows, ones, boxes = _nodes(found, conditions)
-    kept, most = expit(epsilon), np.maximum(ones, rows - ones)
-    tails = _chernoff(most, rows, np.zeros_like(rows), kept)
-    return bool((np.where(most > rows * kept, tails, 0.0) + boxes < math.log(SIGNIFICANCE)).any())
+    kept, other = _chances(epsilon, found.classes)
+    none = np.zeros_like(rows)
+    above = np.where(ones > rows * kept, _chernoff(ones, rows, none, kept, other), 0.0)
+    below = np.where(ones < rows * other, _chernoff(ones, none, rows, kept, other), 0.0)
+    return bool((np.minimum(above, below) + boxes < math.log(SIGNIFICANCE)).any())
+
+
+def _chances(epsilon: float, classes: int) -> tuple[float, float]:
+    """Return the chance that a label is kept, and that it becomes a given other one."""
+    others = classes - 1
+    kept = float(expit(epsilon - math.log(others)))
+    return kept, (1.0 - kept) / others
 
 
 def _nodes(
     found: LabelSums, conditions: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Return sums, rows and the table's positives of each node, and the log of its boxes."""
+    """Return sums, rows and the table's labels of each node's class, and the log of its boxes."""
     if found.why:
         raise InvalidInputError("sums", found.why, "they have to be evaluated")
     each = np.column_stack([found.sums, found.rows, found.positives, found.depths])
-    nodes = np.unique(each[found.rows > 0], axis=0)  # one node stands in many trees
-    return nodes[:, 0], nodes[:, 1], nodes[:, 2], _boxes(nodes[:, 3], conditions)
+    # One node stands in many trees; labels have chosen the records of one that is not numeric.
+    nodes = np.unique(each[(found.rows > 0) & found.numeric], axis=0)
+    boxes = _boxes(nodes[:, 3], conditions)
+    if found.classes > 2:
+        boxes += math.log(found.classes)
+    return nodes[:, 0], nodes[:, 1], nodes[:, 2], boxes
 
 
 def _boxes(depths: NDArray[np.int64], conditions: int) -> Floats:
@@ -131,34 +156,43 @@ def _boxes(depths: NDArray[np.int64], conditions: int) -> Floats:
 
 
 def _chernoff(
-    sums: NDArray[np.int64], ones: NDArray[np.int64], noughts: NDArray[np.int64], kept: float
+    sums: NDArray[np.int64],
+    ones: NDArray[np.int64],
+    noughts: NDArray[np.int64],
+    kept: float,
+    other: float,
 ) -> Floats:
-    """Return log bounds on the tail of Bin(ones, kept) + Bin(noughts, 1 - kept) at each sum.
+    """Return log bounds on the tail of Bin(ones, kept) + Bin(noughts, other) at each sum.
 
     The best e^t is the positive root of a quadratic; any other is valid, so it may be rounded.
     """
-    a, b = kept, 1.0 - kept
+    a, b = kept, other
+    not_a, not_b = 1.0 - a, 1.0 - b
     square = a * b * (ones + noughts - sums)
-    linear = ones * a * a + noughts * b * b - sums * (a * a + b * b)
-    constant = -sums * a * b
+    linear = ones * a * not_b + noughts * b * not_a - sums * (a * not_b + b * not_a)
+    constant = -sums * not_b * not_a
     root = np.sqrt(np.maximum(linear**2 - 4.0 * square * constant, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         # Of the two forms of the root, the one that subtracts nothing alike.
         best = np.where(linear > 0, -2.0 * constant / (linear + root), (root - linear) / 2 / square)
     best = np.clip(np.nan_to_num(best, nan=1e12, posinf=1e12), 1e-12, 1e12)
-    bound = ones * np.log(b + a * best) + noughts * np.log(a + b * best) - sums * np.log(best)
+    bound = (
+        ones * np.log(not_a + a * best) + noughts * np.log(not_b + b * best) - sums * np.log(best)
+    )
     logs: Floats = np.minimum(bound, 0.0)
     return logs
 
 
-def _exact(same: int, read: int, records: int) -> tuple[float, float]:
+def _exact(same: int, read: int, records: int, classes: int) -> tuple[float, float]:
     """Return Clopper's and Pearson's interval for the chance to keep a label, as epsilons."""
     tail, most = SIGNIFICANCE / 4.0, records - read + same
+    least = 1.0 / classes
     low = float(betaincinv(same, records - same + 1, tail)) if same else 0.0
     high = float(betaincinv(most + 1, records - most, 1.0 - tail)) if most < records else 1.0
-    if high < 0.5:  # more than any randomized response changes
+    if high < least:  # more than any randomized response changes
         return math.nan, math.nan
     ends = [
-        math.inf if one >= 1.0 else math.log(one / (1.0 - one)) for one in (max(low, 0.5), high)
+        math.inf if one >= 1.0 else math.log(one / (1.0 - one)) + math.log(classes - 1)
+        for one in (max(low, least), high)
     ]
-    return ends[0], ends[1]
+    return max(ends[0], 0.0), ends[1]

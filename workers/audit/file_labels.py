@@ -51,7 +51,6 @@ from workers.sources.join_context import JoinContext
 from workers.warehouse.schema import AuditRecord, AuditRow, LabelColumnHolds, Status
 
 _ROWS = 1 << 18
-_BINARY = 2
 _MOST_VALUES = 40_000_000
 """Features of all training records: 20 bytes of memory for each (2026-11-30)."""
 
@@ -115,8 +114,7 @@ class FileLabels:
             most = "no limit" if math.isinf(high) else up(high)
             said += (
                 f" They are of changed labels: randomized response at {down(low)} to {most} (95% "
-                f"confidence), which changes at most {percent_up(1.0 / (1.0 + math.exp(low)))} of "
-                "them."
+                f"confidence), which changes at most {percent_up(response.most_changed)} of them."
             )
         return said + self._of_the_declaration
 
@@ -210,7 +208,8 @@ def with_files(
         for number, (one, (request, inputs)) in enumerate(zip(some, audits, strict=True))
         if one.record.audit.status is Status.EVALUATED
         and isinstance(source := inputs.source, CheckpointSource)
-        and _declared_response(source.privacy, source.label_state) is not None
+        and _declared_response(source.privacy, source.label_state, len(source.label.classes))
+        is not None
     ]
     for number, found, unexpected in executor.map(_read_night, where, asked):
         one = some[number]
@@ -266,14 +265,8 @@ def _read(
 ) -> FileLabels:
     """Return what the target's file gives away of its training records' labels."""
     manifest = source.target.manifest
-    kinds = {feature.kind for feature in manifest.features}
-    why = (
-        f"{NAMES[manifest.format]} files hold no leaves" if manifest.format == "onnx" else
-        "the label has more than two classes" if len(source.label.classes) > _BINARY else
-        "it has categorical features, which training orders by labels"
-        if "categorical" in kinds else ""
-    )  # fmt: skip
-    if why:
+    if manifest.format == "onnx":
+        why = f"{NAMES[manifest.format]} files hold no leaves"
         return FileLabels(None, are_the_tables=False, trees=0, why=why)
     rows = _training_rows(source, unit, root, partition)
     if rows is None:
@@ -282,27 +275,28 @@ def _read(
     features, labels, together = rows
     described = source.target.described
     words = tuple(looked_up(described.classes)) if described.classes else manifest.label.words
-    label = (labels == source.label.words.index(words[-1])).astype(np.int64)
+    classes = len(words)
+    label = np.array([words.index(word) for word in source.label.words], dtype=np.int64)[labels]
     try:
         ensemble, leaves = read_leaves(
             source.target.content,
             as_inputs(source.target, features),
             format=manifest.format,
             model=manifest.model,
-            most=trees_read(len(label)),
+            most=trees_read(len(label), classes),
         )
     except UnreadableModelError as error:
         return FileLabels(None, are_the_tables=False, trees=0, why=f"it {error.why}")
     found = label_sums(ensemble, leaves, label)
     if found.why:
         return FileLabels(None, are_the_tables=False, trees=found.trees, why=found.why)
-    columns = [features[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
-               for name in features.columns]  # fmt: skip
-    asked, single, read = conditions(columns), single_labels(found), None
+    columns = [features[each.name].cast(pl.Float64).fill_null(math.nan).to_numpy()
+               for each in manifest.features if each.kind != "categorical"]  # fmt: skip
+    asked, single, read = conditions(columns), single_labels(*found.by_class), None
     response = applied_response(found, label, conditions=asked, together=together)
     holds, epsilon = (
         label_column_holds(source),
-        _declared_response(source.privacy, source.label_state),
+        _declared_response(source.privacy, source.label_state, classes),
     )
     refuted = epsilon is not None and response.epsilon_low > epsilon
     if holds is None and epsilon is not None and are_no_responses(
@@ -349,11 +343,14 @@ def _training_rows(
     return pl.concat(frames), rows, most
 
 
-def _declared_response(privacy: Privacy | None, state: LabelState) -> float | None:
-    """Return the epsilon at which the two labels are declared to be exchanged; None if at none.
+def _declared_response(
+    privacy: Privacy | None, state: LabelState, classes: int = 2
+) -> float | None:
+    """Return the epsilon at which all classes are declared to be exchanged alike; None if at none.
 
     Where each record has a prior of its own, the file says nothing; one prior of all leaves labels
-    exchanged as without one, or constant. Labels that a mechanism made before are the table's.
+    exchanged as without one, or constant, if no class is left out. Labels that a mechanism made
+    before are the table's.
     """
     mechanism = None if privacy is None else privacy.mechanism
     if mechanism is None or isinstance(state, PrivatisedBy) or mechanism.name not in OF_LABELS:
@@ -361,6 +358,6 @@ def _declared_response(privacy: Privacy | None, state: LabelState) -> float | No
     found = mechanism_from_manifest(mechanism.name, mechanism.parameters)
     if isinstance(found, RandomizedResponseWithPriorAccount) and found.prior_from_outside:
         found = found.accounted_as
-    if isinstance(found, RandomizedResponseAccount) and found.classes == _BINARY:
+    if isinstance(found, RandomizedResponseAccount) and found.classes == classes:
         return found.pure_epsilon
     return None

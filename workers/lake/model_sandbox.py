@@ -160,7 +160,7 @@ def read_leaves(
         most: trees that are read.
 
     Raises:
-        UnreadableModelError: as `score_rows`; or the model is not boosted for one binary label.
+        UnreadableModelError: as `score_rows`; or the model's leaves are no steps that are known.
     """
     rows = inputs.frame.height
     at_most = 4 * rows * most + _TREE_BYTES
@@ -171,18 +171,25 @@ def read_leaves(
     try:
         said = _Leaves.model_validate(found.value)
         trees, nodes = len(said.nodes), sum(said.nodes)
-        numbers = np.frombuffer(found.content, dtype=np.int32, count=rows * trees + nodes)
-        values = np.frombuffer(found.content, dtype=np.float64, offset=numbers.nbytes, count=nodes)
+        numbers = np.frombuffer(found.content, dtype=np.int32, count=rows * trees + 2 * nodes)
+        values = np.frombuffer(
+            found.content, dtype=np.float64, offset=numbers.nbytes, count=2 * nodes
+        )
     except (ValueError, AttributeError):
         why = f"cannot be read: {NAMES[format]}'s reader gave leaves that are none"
         raise UnreadableModelError(why) from None
     ends = np.cumsum(said.nodes)[:-1]
-    parents = np.split(numbers[rows * trees :].astype(np.int64), ends)
+    parents, asks = numbers[rows * trees :].astype(np.int64).reshape(2, nodes)
+    own, added = values.reshape(2, nodes)
+    parts = [np.split(each, ends) for each in (asks.astype(bool), added)]
+    grown = zip(np.split(parents, ends), np.split(own, ends), said.rates, *parts, strict=True)
     ensemble = Ensemble(
-        tuple(starmap(Tree, zip(parents, np.split(values, ends), said.rates, strict=True))),
+        tuple(starmap(Tree, grown)),
         said.penalty,
         said.start,
         said.steps,
+        said.classes,
+        said.factor,
     )
     return ensemble, numbers[: rows * trees].reshape(rows, trees)
 
@@ -318,8 +325,10 @@ class _Leaves(StrictModel):
     nodes: Annotated[tuple[Annotated[int, Field(ge=1, le=_MOST)], ...], Field(min_length=1)]
     rates: tuple[Annotated[float, Field(gt=0.0)], ...]
     penalty: float = Field(ge=0.0)
-    start: float | None
+    start: float | tuple[float, ...] | None
     steps: int = Field(default=1, ge=1, le=100)
+    classes: int = Field(default=2, ge=2, le=_MOST)
+    factor: float | None = Field(default=1.0, gt=0.0)
 
 
 class _Answer(StrictModel):

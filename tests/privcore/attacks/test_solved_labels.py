@@ -14,7 +14,8 @@ def sums_of(leaves: Counts, labels: Counts) -> LabelSums:
     """Return the sums of labels by leaf, each tree with leaves of its own."""
     sums = np.bincount(leaves.ravel(), weights=np.repeat(labels, leaves.shape[1])).astype(int)
     rows = np.bincount(leaves.ravel())
-    return LabelSums(leaves.shape[1], sums, rows, sums, np.zeros_like(sums), leaves)
+    every = np.ones_like(sums)
+    return LabelSums(leaves.shape[1], sums, rows, sums, 0 * every, leaves, every, every > 0)
 
 
 def drawn(random: np.random.Generator, classes: int) -> tuple[Counts, list[Counts]]:

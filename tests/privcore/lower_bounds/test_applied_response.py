@@ -1,9 +1,11 @@
 """Lemma R: intervals for the randomized response that a file's labels went through.
 
 Trees are LightGBM's, which choose splits by the labels they read. Coverage is judged by a binomial
-test at 1e-6 of 1,000 tables at each of three sizes, with seeds [r, 62] and [r, 63].
+test at 1e-6 of 1,000 tables at each of three sizes, with seeds [r, 62] and [r, 63]; of 3 and 5
+classes, and of categories that labels sort, by 400 tables a size, with seeds [r, 66] and [r, 67].
 """
 
+import dataclasses
 import itertools
 import math
 
@@ -12,18 +14,26 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 
-from privcore.attacks.label_sums import conditions, label_sums
+from privcore.attacks.label_sums import LabelSums, conditions, label_sums
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds.applied_response import (
     SIGNIFICANCE,
     AppliedResponse,
     _boxes,
+    _chances,
     _chernoff,
+    _nodes,
     applied_response,
     are_no_responses,
 )
 from privcore.mechanisms.randomized_response import RandomizedResponse, correct_probabilities
-from tests.support.boosted_trees import boosted, file_of, randomized, rows_with_labels
+from tests.support.boosted_trees import (
+    boosted,
+    file_of,
+    randomized,
+    rows_with_classes,
+    rows_with_labels,
+)
 
 
 def response(
@@ -142,16 +152,157 @@ def test_labels_are_no_responses_only_where_features_predict_them_too_well() -> 
     assert not are_no_responses(found, epsilon=9.0, conditions=6 * 8_004)
 
 
+def of_classes(
+    rows: int, classes: int, epsilon: float, *, seed: int, leaf: int, rounds: int
+) -> tuple[LabelSums, AppliedResponse]:
+    """Return what the file of one table of several classes says."""
+    features, labels = rows_with_classes(rows, classes, seed=seed)
+    read = labels
+    if not math.isinf(epsilon):
+        read = randomized(labels, epsilon, seed=seed, classes=classes)
+    model = boosted(features, read, num_class=classes, min_data_in_leaf=leaf, rounds=rounds)
+    found = label_sums(*file_of(model, features), labels)
+    assert not found.why
+    return found, applied_response(found, labels, conditions=conditions(list(features.T)))
+
+
+def missed_of_classes(tables: int, rows: int, classes: int, *, leaf: int, rounds: int) -> int:
+    """Return how many intervals lack the randomized response that was applied."""
+    wrong = 0
+    for seed in range(tables):
+        epsilon = (0.5, 1.0, 2.0)[seed % 3]
+        _, found = of_classes(rows, classes, epsilon, seed=seed, leaf=leaf, rounds=rounds)
+        wrong += not found.epsilon_low <= epsilon <= found.epsilon_high
+    return wrong
+
+
+OF_CLASSES = pytest.mark.parametrize(
+    ("classes", "rows", "leaf", "rounds"),
+    [(3, 200, 5, 20), (3, 1_000, 20, 6), (5, 200, 5, 20), (5, 1_000, 20, 6)],
+)
+
+
+@OF_CLASSES
+def test_of_classes_the_applied_epsilon_lies_in_the_interval(
+    classes: int, rows: int, leaf: int, rounds: int
+) -> None:
+    wrong = missed_of_classes(9, rows, classes, leaf=leaf, rounds=rounds)
+    assert binomtest(wrong, 9, SIGNIFICANCE, "greater").pvalue > 1e-6
+
+
+@pytest.mark.slow
+@OF_CLASSES
+def test_of_classes_the_applied_epsilon_lies_in_the_interval_of_four_hundred(
+    classes: int, rows: int, leaf: int, rounds: int
+) -> None:
+    wrong = missed_of_classes(400, rows, classes, leaf=leaf, rounds=rounds)
+    assert binomtest(wrong, 400, SIGNIFICANCE, "greater").pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("classes", "width"), [(3, 0.7), (5, 0.7), (10, 0.8)])
+def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(
+    classes: int, width: float
+) -> None:
+    _, solved = of_classes(200, classes, 1.0, seed=0, leaf=5, rounds=20)
+    assert (solved.read, solved.classes) == (200, classes)
+    kept, _ = _chances(1.0, classes)
+    assert solved.same == pytest.approx(200 * kept, abs=20)
+    assert solved.epsilon_high - solved.epsilon_low < width
+    for rows in (1_000, 2_500):
+        found, clean = of_classes(rows, classes, math.inf, seed=1, leaf=20, rounds=6)
+        assert found.are_the_tables
+        assert clean.epsilon_low > 1.0
+        assert math.isinf(clean.epsilon_high)
+    assert are_no_responses(found, epsilon=0.5, conditions=6 * 10_004)
+    assert not are_no_responses(found, epsilon=9.0, conditions=6 * 10_004)
+
+
+def test_of_classes_responses_are_not_called_secret_labels() -> None:
+    for seed in range(8):
+        features, labels = rows_with_classes(1_000, 3, seed=seed)
+        read = randomized(labels, 1.0, seed=seed, classes=3)
+        model = boosted(features, read, num_class=3, rounds=6)
+        found = label_sums(*file_of(model, features), read)
+        assert not are_no_responses(found, epsilon=1.0, conditions=6 * 4_004)
+
+
+def test_a_class_too_rare_for_responses_shows_the_labels_to_be_secret() -> None:
+    """Of ten classes at epsilon 1, each is at least 8.5% of the responses in any box."""
+    features, labels = rows_with_classes(2_500, 10, seed=0)
+    labels = np.where(labels == 9, 0, labels)
+    labels[0] = 9
+    found = label_sums(
+        *file_of(boosted(features, labels, num_class=10, rounds=2), features), labels
+    )
+    root = dataclasses.replace(found, numeric=(found.depths == 0) & (found.counted == 9))
+    assert are_no_responses(root, epsilon=1.0, conditions=60_000)
+
+
+def test_each_class_has_boxes_of_its_own() -> None:
+    found, _ = of_classes(1_000, 3, 1.0, seed=0, leaf=20, rounds=6)
+    sums, rows, ones, boxes = _nodes(found, 500)
+    assert (len(sums), len(rows), len(ones)) == (len(boxes),) * 3
+    assert boxes.min() == pytest.approx(_boxes(np.array([0]), 500)[0] + math.log(3.0))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_chances_are_those_of_the_mechanism(classes: int, epsilon: float) -> None:
+    matrix = RandomizedResponse(epsilon, classes).distribution()
+    assert _chances(epsilon, classes) == pytest.approx((matrix[0, 0], matrix[0, 1]))
+    shares = AppliedResponse(epsilon, 9.0, 0, 0, 1, classes).most_changed
+    assert shares == pytest.approx(1.0 - matrix[0, 0])
+
+
+def of_sorted_categories(tables: int, *, left_out: bool) -> int:
+    """Return how many intervals lack epsilon 1 where 500 categories of 3 rows are sorted by labels.
+
+    Args:
+        left_out: whether nodes below conditions on categories are.
+    """
+    wrong = 0
+    loose = {"cat_l2": 0.0, "cat_smooth": 0.0, "min_data_per_group": 1, "min_data_in_bin": 1}
+    wide = {"max_cat_threshold": 1_500, "max_bin": 1_500}
+    for seed in range(tables):
+        number = np.random.default_rng([seed, 67]).normal(size=1_500)
+        features = np.column_stack([number, np.arange(1_500) // 3])
+        labels = (np.random.default_rng([seed, 68]).random(1_500) < expit(number)).astype(int)
+        read = randomized(labels, 1.0, seed=seed)
+        model = boosted(features, read, rounds=4, categorical=[1], **loose, **wide)
+        found = label_sums(*file_of(model, features), labels)
+        assert not found.why
+        if not left_out:
+            found = dataclasses.replace(found, numeric=np.ones_like(found.numeric))
+        one = applied_response(found, labels, conditions=conditions([number]))
+        wrong += not one.epsilon_low <= 1.0 <= one.epsilon_high
+    return wrong
+
+
+def test_nodes_of_categories_that_labels_chose_are_left_out() -> None:
+    assert of_sorted_categories(6, left_out=False) == 6
+    assert of_sorted_categories(6, left_out=True) == 0
+
+
+@pytest.mark.slow
+def test_sorted_categories_accuse_nobody_in_four_hundred_tables() -> None:
+    wrong = of_sorted_categories(400, left_out=True)
+    assert binomtest(wrong, 400, SIGNIFICANCE, "greater").pvalue > 1e-6
+
+
 @pytest.mark.parametrize(("ones", "noughts"), [(0, 7), (9, 0), (5, 12), (30, 4)])
 @pytest.mark.parametrize("kept", [0.5, 0.731, 0.99])
-def test_bounds_are_above_the_exact_tails(ones: int, noughts: int, kept: float) -> None:
+@pytest.mark.parametrize("others", [1, 4])
+def test_bounds_are_above_the_exact_tails(
+    ones: int, noughts: int, kept: float, others: int
+) -> None:
+    other = (1 - kept) / others
     exact = np.convolve(
         binom.pmf(np.arange(ones + 1), ones, kept),
-        binom.pmf(np.arange(noughts + 1), noughts, 1 - kept),
+        binom.pmf(np.arange(noughts + 1), noughts, other),
     )
     sums = np.arange(ones + noughts + 1)
     every = np.ones_like(sums)
-    bounds = np.exp(_chernoff(sums, ones * every, noughts * every, kept))
+    bounds = np.exp(_chernoff(sums, ones * every, noughts * every, kept, other))
     above, below = np.cumsum(exact[::-1])[::-1], np.cumsum(exact)
     assert (bounds >= np.minimum(above, below) * (1 - 1e-9)).all()
     assert bounds[0] == pytest.approx(exact[0])  # at both ends the bound is the chance itself

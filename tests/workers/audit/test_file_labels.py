@@ -29,7 +29,7 @@ from workers.audit.verify import Finding, read_stored, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelColumn, Privacy, PrivatisedBy
+from workers.lake.manifest import Feature, LabelColumn, Privacy, PrivatisedBy
 from workers.lake.model_sandbox import UnreadableModelError
 from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
@@ -41,6 +41,8 @@ NUMERIC = FEATURES[:2]
 RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
 SECRET = BINARY.model_copy(update={"state": "secret"})
 ONE = {"iterations": 40, "depth": 6, "leaf_estimation_iterations": 1}
+SECRET_OF_THREE = THREE.model_copy(update={"state": "secret"})
+OF_THREE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 3}}
 
 
 def lake_of(
@@ -51,14 +53,17 @@ def lake_of(
     parameters: dict[str, Any] = ONE,
     label: LabelColumn = SECRET,
     unit: str = "flight",
+    features: tuple[Feature, ...] = NUMERIC,
 ) -> Lake:
     """Return a lake whose models read labels through randomized response at `epsilon`."""
+    chances = (0.7, 0.3) if len(label.classes) == 2 else (0.5, 0.3, 0.2)
     lake = Lake(str(folder))
     applied = None if math.isinf(epsilon) else MultiStage(epsilon=epsilon)
     privacy = declared(1.0, mechanism=mechanism, unit=unit)
     for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, label_rows(2_800, seed=seed, chances=(0.7, 0.3)), row_group_size=512)
-        recipe = Recipe("good", "flights", label, NUMERIC, applied, privacy, parameters)
+        rows = label_rows(2_800, seed=seed, label=label, chances=chances)
+        put_labels(lake, day, rows, row_group_size=512)
+        recipe = Recipe("good", "flights", label, features, applied, privacy, parameters)
         train(lake, TrainingJob(recipe, day, seed=1))
     return lake
 
@@ -187,20 +192,43 @@ def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(
     assert found.code is None
 
 
-@pytest.mark.parametrize(
-    ("label", "said"),
-    [
-        (BINARY, "it has categorical features"),
-        (THREE, "the label has more than two classes"),
-    ],
-)
-def test_models_that_are_not_evaluated_say_why(
-    tmp_path: pathlib.Path, label: LabelColumn, said: str
+def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(
+    tmp_path: pathlib.Path,
 ) -> None:
-    found = read(small_lake(tmp_path, label=label))
-    assert (found.response, found.trees) == (None, 0)
-    assert said in found.why
+    found = read(small_lake(tmp_path))
+    assert found.response is None
+    assert "hold whole sums" in found.why
     assert found.sentence.endswith("That does not show that it gives none away.")
+
+
+def test_of_three_classes_unchanged_labels_refute_a_declared_randomized_response(
+    tmp_path: pathlib.Path,
+) -> None:
+    lake = lake_of(tmp_path, mechanism=OF_THREE, label=SECRET_OF_THREE)
+    found = read(lake)
+    assert (found.are_the_tables, found.trees) == (True, 40)
+    assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
+    assert found.response is not None
+    assert found.response.same == found.response.read > 0
+    assert found.response.classes == 3
+    for day in (EVE, DAY):  # of another number of classes, the labels are not what was randomized
+        edit_manifest(lake, "good", day, privacy=declared(1.0, mechanism=RESPONSE))
+    assert read(lake).code is None
+
+
+@pytest.mark.slow
+def test_of_three_classes_randomized_labels_have_an_interval(tmp_path: pathlib.Path) -> None:
+    found = read(lake_of(tmp_path, epsilon=1.0, mechanism=OF_THREE, label=SECRET_OF_THREE))
+    assert (found.why, found.are_the_tables, found.code) == ("", False, None)
+    assert found.response is not None
+    assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < 2.5
+    assert "They are of changed labels: randomized response at" in found.sentence
+
+
+def test_of_categories_that_are_columns_unchanged_labels_refute_it(tmp_path: pathlib.Path) -> None:
+    found = read(lake_of(tmp_path, features=FEATURES, parameters=ONE | {"one_hot_max_size": 3}))
+    assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
+    assert found.trees == 40
 
 
 @pytest.mark.slow
@@ -234,6 +262,11 @@ def test_one_coin_of_a_person_accuses_nobody(tmp_path: pathlib.Path) -> None:
         ("randomized_response", {"epsilon": 1.0, "classes": 2}, 1.0),
         ("randomized_response", {"keep_probability": 0.75, "classes": 2}, math.log(3.0)),
         ("randomized_response", {"epsilon": 1.0, "classes": 10}, None),  # then made binary
+        (
+            "randomized_response_with_prior",
+            {"epsilon": 1.0, "top": 3, "prior_from_outside": [0.4, 0.3, 0.3]},
+            None,
+        ),
         ("randomized_response_with_prior", {"epsilon": 1.0, "prior_from_outside": [0.6, 0.4]}, 1.0),
         ("randomized_response_with_prior", {"epsilon": 1.0}, None),  # each record has its own
         ("laplace_one_hot", {"deviation": 2.0}, None),
@@ -248,6 +281,14 @@ def test_the_declared_channel_is_what_the_labels_are_held_against(
     assert _declared_response(privacy, "secret") == pytest.approx(expected)
     made = PrivatisedBy.model_validate({"privatised_by": RESPONSE})
     assert _declared_response(privacy, made) is None
+
+
+def test_a_prior_that_leaves_a_class_out_declares_no_response_of_all() -> None:
+    for top, expected in ((3, 1.0), (2, None)):
+        parameters = {"epsilon": 1.0, "top": top, "prior_from_outside": [0.4, 0.3, 0.3]}
+        mechanism = {"name": "randomized_response_with_prior", "parameters": parameters}
+        privacy = Privacy.model_validate(declared(1.0, mechanism=mechanism))
+        assert _declared_response(privacy, "secret", 3) == expected
 
 
 @pytest.mark.slow

@@ -5,10 +5,12 @@ from typing import Any
 
 import catboost
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
+    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -91,29 +93,45 @@ def known(loaded: LoadedModel, place: int, words: list[str]) -> list[str]:
 
 
 def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
-    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`."""
+    """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`.
+
+    Of more than two classes each tree comes once for each. A tree asks for categories where some
+    row has another leaf with none that training saw.
+    """
     model = loaded.model
     told = model.get_all_params() or {}
-    counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)[:most]
+    classes = len(model.classes_)
+    many = told.get("loss_function") == "MultiClass" and classes > 2
+    per_round = classes if many else 1
     scale, start = model.get_scale_and_bias()
+    starts = np.atleast_1d(np.asarray(start, dtype=np.float64))
+    counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)[: max(most // per_round, 1)]
+    steps = told.get("leaf_estimation_iterations", 0)
     ways = (
-        told.get("loss_function") == "Logloss",
+        many or told.get("loss_function") == "Logloss",
         told.get("leaf_estimation_method") == "Newton",
-        0 < told.get("leaf_estimation_iterations", 0) <= _MOST_STEPS,
-        scale == 1.0 and isinstance(start, float) and bool(counts.size),
+        0 < steps <= (1 if many else _MOST_STEPS),
+        scale == 1.0 and bool(counts.size),
+        starts.size == per_round,
     )
     if not all(ways):
         raise ModelRefusedError("was not trained for one binary label, by trees whose leaves are "
-                                "Newton's steps")  # fmt: skip
-    found = np.array(
-        model.calc_leaf_indexes(
-            catboost.Pool(frame_in(given), cat_features=_categorical(model)),
-            ntree_end=len(counts),
-            thread_count=1,
-        ),
-        dtype=np.int64,
-    ).reshape(-1, len(counts))
+                                "Newton's steps, or for several classes by one step a "
+                                "leaf")  # fmt: skip
+    frame, categorical = frame_in(given), _categorical(model)
+
+    def leaf_of(rows: pl.DataFrame) -> NDArray[np.int64]:
+        pool = catboost.Pool(rows, cat_features=categorical)
+        found = model.calc_leaf_indexes(pool, ntree_end=len(counts), thread_count=1)
+        return np.array(found, dtype=np.int64).reshape(-1, len(counts))
+
+    found = leaf_of(frame)
+    asks = np.zeros(len(counts), dtype=bool)
+    if categorical:
+        unseen = [pl.lit(_UNSEEN).alias(frame.columns[place]) for place in categorical]
+        asks = (leaf_of(frame.with_columns(unseen)) != found).any(axis=0)
     values, trees, begin = np.asarray(model.get_leaf_values(), dtype=np.float64), [], 0
+    values = values.reshape(-1, per_round)
     symmetric = told.get("grow_policy", "SymmetricTree") == "SymmetricTree"
     for place, count in enumerate(counts):
         # A heap, whose last nodes are the leaves; of another tree, which does not say how it was
@@ -121,16 +139,21 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
         inner = count - 1 if symmetric else int(told["depth"])
         above = np.arange(inner + count) - 1
         parents = above // 2 if symmetric else np.minimum(above, inner - 1)
-        inside = np.concatenate([np.zeros(inner), values[begin : begin + count]])
+        inside = np.zeros((inner + count, per_round))
+        inside[inner:] = values[begin : begin + count]
         begin += count
-        trees.append((parents, inside, told["learning_rate"]))
+        trees += [
+            LeafTree(parents, each, told["learning_rate"], bool(asks[place])) for each in inside.T
+        ]
         found[:, place] += inner
     return leaves_answer(
-        found,
+        np.repeat(found, per_round, axis=1),
         trees,
         penalty=float(told["l2_leaf_reg"]),
-        start=start,
-        steps=told["leaf_estimation_iterations"],
+        start=tuple(starts) if many else float(starts[0]),
+        steps=steps,
+        classes=classes,
+        factor=None if many else 1.0,
     )
 
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -153,21 +153,41 @@ def answering(
     return answer
 
 
-def leaves_answer(
-    leaves: NDArray[Any], trees: Sequence[tuple[NDArray[Any], NDArray[Any], float]], **said: Any
-) -> WithBytes:
+class LeafTree(NamedTuple):
+    """A tree as `privcore.attacks.label_sums.Tree` takes it, without what a child need not import.
+
+    Attributes:
+        parents: shape (nodes,), -1 at the root.
+        values: shape (nodes,).
+        rate: the learning rate.
+        asks: shape (nodes,) or one for all, whether a node asks for a category.
+        added: shape (nodes,) or one for all, to the penalty of leaves.
+    """
+
+    parents: NDArray[Any]
+    values: NDArray[Any]
+    rate: float
+    asks: NDArray[np.bool_] | bool = False
+    added: NDArray[np.float64] | float = 0.0
+
+
+def leaves_answer(leaves: NDArray[Any], trees: Sequence[LeafTree], **said: Any) -> WithBytes:
     """Return the leaves of rows, and their trees, as `model_sandbox.read_leaves` reads them.
 
     Args:
         leaves: shape (records, trees), the node of each record's leaf.
-        trees: of each tree the parent of each node (-1 at the root), leaf values by node, and the
-            learning rate.
-        said: the penalty and the start of an `Ensemble`.
+        trees: in the order of an `Ensemble`.
+        said: what an `Ensemble` has beside trees.
     """
-    said |= {"nodes": [len(parents) for parents, _, _ in trees], "rates": [one[2] for one in trees]}
+    sizes = [len(tree.parents) for tree in trees]
+    said |= {"nodes": sizes, "rates": [tree.rate for tree in trees]}
     parts = [np.ascontiguousarray(leaves, dtype=np.int32)]
-    parts += [np.asarray(parents, dtype=np.int32) for parents, _, _ in trees]
-    parts += [np.asarray(values, dtype=np.float64) for _, values, _ in trees]
+    parts += [np.asarray(tree.parents, dtype=np.int32) for tree in trees]
+    for name, kind in (("asks", np.int32), ("values", np.float64), ("added", np.float64)):
+        parts += [
+            np.broadcast_to(getattr(tree, name), size).astype(kind)
+            for tree, size in zip(trees, sizes, strict=True)
+        ]
     return WithBytes(said, b"".join(part.tobytes() for part in parts))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Category,
+    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -191,15 +192,26 @@ def _check_tree(tree: Mapping[str, str], width: int) -> None:
 def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
     """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`.
 
-    A first tree that holds the start has the rate 1 in the file, whatever it was grown with.
+    A first tree that holds the start has the rate 1 in the file, whatever it was grown with. Leaves
+    right below a condition on categories that were sorted have the penalty cat_l2, too
+    (feature_histogram.cpp).
     """
-    text = loaded.model.model_to_string(num_iteration=most)
+    per_round = loaded.model.num_model_per_iteration()
+    rounds = max(most // per_round, 1)
+    text = loaded.model.model_to_string(num_iteration=rounds)
     header, parts = _parts(text)
-    told = _parameters(text)
-    if header["objective"].split() != ["binary", "sigmoid:1"] or not parts:
-        raise ModelRefusedError("was not trained for one binary label of sigmoid 1")
-    rate = float(told.get("learning_rate", "0.1"))
-    rates = [float(part["shrinkage"]) for part in parts]
+    told, objective = _parameters(text), header["objective"].split()
+    many = objective[0] == "multiclass"
+    if not (many or objective == ["binary", "sigmoid:1"]) or not parts:
+        raise ModelRefusedError("was not trained for one binary label of sigmoid 1, or several "
+                                "classes that exclude each other")  # fmt: skip
+    classes = per_round if many else 2
+    rate, rates = (
+        float(told.get("learning_rate", "0.1")),
+        [float(one["shrinkage"]) for one in parts],
+    )
+    known = [info.count(":") + 1 for info in header["feature_infos"].split()]
+    is_sorted = np.array(known) > int(told.get("max_cat_to_onehot", "4"))
     trees, inner = [], []
     for part, own in zip(parts, rates, strict=True):
         below = int(part["num_leaves"]) - 1
@@ -207,17 +219,26 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
         for side in ("left_child", "right_child") if below else ():
             children = np.array(part[side].split(), dtype=np.int64)
             parents[np.where(children < 0, below - 1 - children, children)] = np.arange(below)
-        values = np.zeros(len(parents))
+        values, asks, added = np.zeros((3, len(parents)))
         values[below:] = np.array(part["leaf_value"].split(), dtype=np.float64)
-        trees.append((parents, values, rate if own == 1.0 else own))
+        if below:
+            kinds, features = (np.array(part[name].split(), dtype=np.int64)
+                               for name in ("decision_type", "split_feature"))  # fmt: skip
+            asks[:below] = kinds & _CATEGORICAL
+            above = parents[below:]
+            added[below:] = (asks[above] > 0) & is_sorted[features[above]]
+            added *= float(told.get("cat_l2", "10"))
+        trees.append(LeafTree(parents, values, rate if own == 1.0 else own, asks > 0, added))
         inner.append(below)
     rows = matrix_in(given, np.float64, len(loaded.categories))
-    found = loaded.model.predict(rows, pred_leaf=True, num_iteration=most, num_threads=1)
+    found = loaded.model.predict(rows, pred_leaf=True, num_iteration=rounds, num_threads=1)
     return leaves_answer(
         np.asarray(found).reshape(len(rows), -1) + np.array(inner),
         trees,
         penalty=float(told.get("lambda_l2", "0")),
         start=None if rates[0] == 1.0 else 0.0,
+        classes=classes,
+        factor=classes / (classes - 1) if many else 1.0,
     )
 
 

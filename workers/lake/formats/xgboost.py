@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Categories,
+    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -186,9 +187,7 @@ def _rows(learner: dict[str, Any]) -> tuple[int, bool] | None:
         return None
     if float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1)) != 1.0:
         return None
-    begin = np.array(
-        learner["learner_model_param"]["base_score"].strip("[]").split(","), dtype=np.float64
-    )
+    begin = _base_score(learner)
     many = name in _MULTICLASS
     classes = int(learner["learner_model_param"]["num_class"])
     first = float(softmax(np.resize(begin, classes))[0] if many else begin[0])
@@ -199,6 +198,11 @@ def _rows(learner: dict[str, Any]) -> tuple[int, bool] | None:
     leaf = np.array(trees[0]["left_children"]) == -1
     count = whole_sum(np.array(trees[0]["sum_hessian"], dtype=np.float64)[leaf] / derivative)
     return None if count is None else (count, False)
+
+
+def _base_score(learner: dict[str, Any]) -> NDArray[np.float64]:
+    said = learner["learner_model_param"]["base_score"]
+    return np.array(said.strip("[]").split(","), dtype=np.float64)
 
 
 def _trees(learner: dict[str, Any]) -> dict[str, Any]:
@@ -236,30 +240,45 @@ def _check_trees(learner: dict[str, Any], width: int, *, groups: int) -> None:
 def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
     """Return the leaves of rows in the first trees, and these trees; see `leaves_answer`."""
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
-    booster, name = learner["gradient_booster"], learner["objective"]["name"]
-    begin = float(learner["learner_model_param"]["base_score"].strip("[]").split(",")[0])
-    trees = _trees(learner)["trees"]
-    alone = booster["name"] == "gbtree" and len(trees) == loaded.model.num_boosted_rounds()
-    if name != "binary:logistic" or not alone or not trees or not 0.0 < begin < 1.0:
-        raise ModelRefusedError("was not trained for one binary label, with one tree a round")
-    trees = trees[:most]
-    rate, penalty = _rate_and_penalty(trees)
+    booster, classes = learner["gradient_booster"], _classes(learner)
+    begin = _base_score(learner)
+    grown, name = _trees(learner)["trees"], learner["objective"]["name"]
+    many = name in _MULTICLASS
+    per_round = classes if many else 1
+    kinds = np.array(_trees(learner)["tree_info"], dtype=np.int64)
+    alone = (
+        booster["name"] == "gbtree"
+        and len(grown) == loaded.model.num_boosted_rounds() * per_round
+        and np.array_equal(kinds, np.arange(len(grown)) % per_round)
+    )
+    known = many or (name == "binary:logistic" and 0.0 < float(begin[0]) < 1.0)
+    if not known or not alone or not grown:
+        raise ModelRefusedError("was not trained for one binary label, or several classes that "
+                                "exclude each other, with one tree a round and class")  # fmt: skip
+    rounds = min(max(most // per_round, 1), len(grown) // per_round)
+    grown = grown[: rounds * per_round]
+    rate, penalty = _rate_and_penalty(grown)
     rows = matrix_in(given, np.float32, len(loaded.categories))
     found = loaded.model.predict(
         xgboost.DMatrix(rows, nthread=1),
         pred_leaf=True,
-        iteration_range=(0, len(trees)),
+        iteration_range=(0, rounds),
         validate_features=False,
     )
-    parents = (np.array(tree["parents"], dtype=np.int64) for tree in trees)
+    trees = []
+    for tree in grown:
+        above = np.array(tree["parents"], dtype=np.int64)
+        parents, asks = np.where(above < 0x7FFFFFFF, above, -1), np.zeros(len(above), dtype=bool)
+        asks[np.array(tree["categories_nodes"], dtype=np.int64)] = True
+        trees.append(LeafTree(parents, np.array(tree["split_conditions"]), rate, asks))
+    one = float(begin[0])
     return leaves_answer(
         np.asarray(found).reshape(len(rows), -1),
-        [
-            (np.where(above < 0x7FFFFFFF, above, -1), np.array(tree["split_conditions"]), rate)
-            for above, tree in zip(parents, trees, strict=True)
-        ],
+        trees,
         penalty=penalty,
-        start=math.log(begin) - math.log1p(-begin),
+        start=tuple(np.resize(begin, classes)) if many else math.log(one) - math.log1p(-one),
+        classes=classes,
+        factor=2.0 if many else 1.0,
     )
 
 

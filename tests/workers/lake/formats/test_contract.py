@@ -145,12 +145,17 @@ def test_trees_that_differ_have_no_count() -> None:
     assert same_count([5, 6]) is same_count([]) is same_count([None]) is None
 
 
-def read_at(rows: np.ndarray, content: bytes, name: str) -> LabelSums:
-    """Return the label sums of a file, by other rows than those of this module."""
+def read_in(frame: pl.DataFrame, content: bytes, name: str, labels: np.ndarray = LATE) -> LabelSums:
+    """Return the label sums of a file, by the rows of a table."""
     describe_model(content, format=name)
-    frame = pl.DataFrame(rows, schema=["0", "1", "2"]).cast(NUMBERS[name])
     inputs = ModelInputs(frame, matrix=name != "catboost")
-    return label_sums(*read_leaves(content, inputs, format=name, most=100), LATE)
+    return label_sums(*read_leaves(content, inputs, format=name, most=100), labels)
+
+
+def read_at(rows: np.ndarray, content: bytes, name: str, labels: np.ndarray = LATE) -> LabelSums:
+    """Return the label sums of a file, by other rows than those of this module."""
+    frame = pl.DataFrame(rows, schema=["0", "1", "2"]).cast(NUMBERS[name])
+    return read_in(frame, content, name, labels)
 
 
 def sums_of(content: bytes, name: str) -> LabelSums:
@@ -193,6 +198,151 @@ def test_a_file_holds_the_exact_sums_of_labels(
     resumed = "resumed" in more  # its last trees are of other rows
     assert (found.why, found.are_the_tables, found.trees > 5) == ("", True, name == "lightgbm")
     assert not resumed or found.trees == 6
+
+
+def of_several(
+    name: str, labels: np.ndarray, *, rows: np.ndarray = X, rounds: int = 5, **more: Any
+) -> bytes:
+    """Return the file of a model of more than two classes."""
+    classes = int(labels.max()) + 1
+    if name == "catboost":
+        quiet = {"thread_count": 1, "verbose": 0, "allow_writing_files": False}
+        model = catboost.CatBoostClassifier(iterations=rounds, **quiet | more)
+        return bytes(model.fit(rows, labels)._serialize_model())
+    if name == "xgboost":
+        quiet = {"objective": "multi:softprob", "num_class": classes, "nthread": 1}
+        data = xgboost.DMatrix(rows, labels)
+        return bytes(xgboost.train(quiet | more, data, rounds).save_raw("ubj"))
+    quiet = {"objective": "multiclass", "num_class": classes, "num_threads": 1, "verbose": -1}
+    model = lightgbm.train(quiet | more, lightgbm.Dataset(rows, labels), rounds)
+    return str(model.model_to_string()).encode()
+
+
+@pytest.mark.parametrize("classes", [3, 5, 10])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("lightgbm", {"min_data_in_leaf": 5}),
+        ("lightgbm", {"lambda_l2": 3.0, "learning_rate": 0.2, "boost_from_average": False}),
+        ("xgboost", {}),
+        ("xgboost", {"eta": 0.07, "lambda": 2.5, "base_score": 0.5}),
+        ("catboost", {}),
+        ("catboost", {"l2_leaf_reg": 0.5, "grow_policy": "Lossguide", "bootstrap_type": "MVS"}),
+    ],
+)
+def test_a_file_of_several_classes_holds_the_exact_sums_of_each(
+    name: str, more: dict[str, Any], classes: int
+) -> None:
+    order = np.argsort(X[:, 0] + np.random.default_rng(classes).normal(size=ROWS))
+    labels = np.empty(ROWS, dtype=int)
+    labels[order] = np.arange(ROWS) * classes // ROWS
+    found = read_at(X, of_several(name, labels, **more), name, labels)
+    assert (found.why, found.are_the_tables) == ("", True)
+    assert found.trees == (5 if name == "catboost" else 5 * classes)
+    # Another table's sums are not whole: no label is moved by chance.
+    other = np.random.default_rng(1).permutation(labels)
+    assert not read_at(X, of_several(name, other, **more), name, labels).are_the_tables
+    assert not read_at(X[3:], of_several(name, labels, **more), name, labels[3:]).trees
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_several_classes_with_missing_values_and_a_rare_class(name: str) -> None:
+    holed = np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)
+    rare = CLASSES.copy()
+    rare[:4] = 3  # LightGBM finds no split for it
+    content = of_several(name, rare, rows=holed)
+    found = read_at(holed, content, name, rare)
+    assert (found.why, found.are_the_tables) == ("", True)
+    roots = found.sums[(found.depths == 0) & (found.counted == 3)]
+    assert set(roots) == {(rare == 3).sum()}
+
+
+def test_several_classes_before_an_early_stop() -> None:
+    data = lightgbm.Dataset(X, CLASSES, free_raw_data=False)
+    other = lightgbm.Dataset(X[::2], 2 - CLASSES[::2], reference=data)
+    quiet = {"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}
+    stop = lightgbm.early_stopping(2, verbose=False)
+    early = lightgbm.train(quiet, data, 50, valid_sets=[other], callbacks=[stop])
+    found = read_at(X, early.model_to_string().encode(), "lightgbm", CLASSES)
+    assert (found.are_the_tables, found.trees) == (True, 3 * early.best_iteration)
+
+
+def with_words(categories: int) -> tuple[pl.DataFrame, np.ndarray]:
+    """Return two numbers and a word of some categories, and labels that depend on them."""
+    random = np.random.default_rng(categories)
+    place = random.integers(0, categories, ROWS)
+    odds = X[:, 0] + random.normal(size=categories)[place]
+    words = [f"w{one:03}" for one in range(categories)]
+    table = pl.DataFrame(
+        {"0": X[:, 0], "1": X[:, 1], "2": pl.Series([words[one] for one in place])},
+        schema_overrides={"2": pl.Enum(words)},
+    )
+    return table, (random.random(ROWS) < 1 / (1 + np.exp(-odds))).astype(int)
+
+
+def of_words(
+    name: str, table: pl.DataFrame, labels: np.ndarray, **more: Any
+) -> tuple[bytes, pl.DataFrame]:
+    """Return a model's file, and the rows as its reader takes them."""
+    codes = table.with_columns(pl.col("2").to_physical()).cast(NUMBERS[name])
+    if name == "catboost":
+        rows = table.with_columns(pl.col("2").cast(pl.String))
+        quiet = {"thread_count": 1, "verbose": 0, "allow_writing_files": False, "iterations": 5}
+        model = catboost.CatBoostClassifier(cat_features=["2"], **quiet | more)
+        return bytes(model.fit(rows, labels)._serialize_model()), rows.cast(
+            {"0": pl.Float32, "1": pl.Float32}
+        )
+    if name == "xgboost":
+        data = xgboost.DMatrix(table, labels, enable_categorical=True)
+        quiet = {"objective": "binary:logistic", "nthread": 1}
+        return bytes(xgboost.train(quiet | more, data, 5).save_raw("ubj")), codes
+    quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
+    data = lightgbm.Dataset(codes.to_numpy(), labels, categorical_feature=[2])
+    return lightgbm.train(quiet | more, data, 5).model_to_string().encode(), codes
+
+
+@pytest.mark.parametrize(
+    ("name", "categories", "more"),
+    [
+        ("lightgbm", 3, {}),  # one against all others
+        ("lightgbm", 12, {}),  # sorted, with the penalty cat_l2
+        ("lightgbm", 12, {"cat_l2": 2.0, "lambda_l2": 1.0}),
+        ("lightgbm", 3, {"max_cat_to_onehot": 3}),
+        ("lightgbm", 12, {"max_cat_to_onehot": 13}),
+        ("xgboost", 3, {}),
+        ("xgboost", 12, {}),
+        ("catboost", 2, {}),
+        ("catboost", 12, {"one_hot_max_size": 12}),
+    ],
+)
+def test_categories_leave_the_sums_exact_and_boxes_open(
+    name: str, categories: int, more: dict[str, Any]
+) -> None:
+    table, labels = with_words(categories)
+    content, rows = of_words(name, table, labels, **more)
+    found = read_in(rows, content, name, labels)
+    assert (found.why, found.are_the_tables) == ("", True)
+    assert found.numeric[found.depths == 0].all()
+    assert 0 < found.numeric.mean() < 1.0
+    # A node of the same records, whatever category each has, is a box of numbers alone.
+    ensemble, leaves = read_leaves(
+        content, ModelInputs(rows, matrix=name != "catboost"), format=name, most=100
+    )
+    for tree, leaf in zip(ensemble.trees, leaves.T, strict=True):
+        assert tree.asks is not None
+        if not tree.asks.any():
+            borders = table.select("0", "1").with_columns(leaf=leaf)
+            boxes = borders.group_by("leaf").agg(pl.all().min(), high=pl.col("0").max())
+            assert boxes.height == len(np.unique(leaf))
+
+
+def test_catboost_orders_rows_for_statistics_of_categories() -> None:
+    """Training saw other leaves than the file gives, so no sum from there on is whole."""
+    table, labels = with_words(12)
+    content, rows = of_words("catboost", table, labels, max_ctr_complexity=1, random_seed=2)
+    found = read_in(rows, content, "catboost", labels)
+    assert not found.are_the_tables
+    assert found.trees < 5
 
 
 def test_missing_values_fall_where_training_put_them() -> None:
@@ -253,11 +403,10 @@ def test_where_a_leaf_is_another_step_nothing_is_read(
 @pytest.mark.parametrize(
     ("name", "made", "more"),
     [
-        ("lightgbm", of_lightgbm, {"many": True}),
-        ("xgboost", of_xgboost, {"many": True}),
         ("xgboost", of_xgboost, {"booster": "dart"}),
         ("xgboost", of_xgboost, {"num_parallel_tree": 2}),
-        ("catboost", of_catboost, {"many": True}),
+        ("xgboost", of_xgboost, {"many": True, "num_parallel_tree": 2}),
+        ("catboost", of_catboost, {"many": True, "leaf_estimation_iterations": 3}),
         ("catboost", of_catboost, {"leaf_estimation_method": "Gradient"}),
     ],
 )
