@@ -108,7 +108,10 @@ class FileLabels:
         if self.are_the_tables:
             said += " All sums are those of the table's labels: the file holds them unchanged."
         elif math.isnan(response.epsilon_low):
-            said += " No randomized response of the table's labels explains the sums."
+            said += (
+                " No randomized response of the table's labels explains the sums: training read "
+                "other ones, such as another model's answers, or responses that were processed."
+            )
         else:
             low, high = response.epsilon_low, response.epsilon_high
             most = "no limit" if math.isinf(high) else up(high)
@@ -224,7 +227,9 @@ def _read_night(
     """Return the number of an audit, what the file gives away, and what is logged of an error."""
     number, source, plan = item
     try:
-        return number, replace(_asked(source, plan, *where), labels=None), ""
+        found = _asked(source, plan, *where)
+        # Responses that a model denoised are no responses, either: the owner alone knows of them.
+        return number, replace(found, labels=None, holds=label_column_holds(source)), ""
     except BaseException as error:
         if isinstance(error, TransientError) or not is_failure(error):
             raise
@@ -247,7 +252,7 @@ def _beside_answers(record: AuditRecord, found: FileLabels) -> AuditRecord:
             "file_epsilon_low": low if math.isfinite(low) else None,
             "file_epsilon_high": high if math.isfinite(high) else None,
         }
-    if found.refuted is not None:
+    if found.refuted is not None or (response is not None and math.isnan(response.epsilon_low)):
         said["reason"] = f"{row.reason} With the file itself: {found.sentence}"
     if found.code is not None:
         reason = f"{found.sentence} With the model's answers: {row.reason}"

@@ -5,6 +5,7 @@ import pathlib
 from typing import Any
 from unittest.mock import patch
 
+import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
@@ -40,6 +41,7 @@ from workers.warehouse.schema import Status
 NUMERIC = FEATURES[:2]
 RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 2}}
 SECRET = BINARY.model_copy(update={"state": "secret"})
+ANSWERED = declared(1.0, mechanism=RESPONSE)
 ONE = {"iterations": 40, "depth": 6, "leaf_estimation_iterations": 1}
 SECRET_OF_THREE = THREE.model_copy(update={"state": "secret"})
 OF_THREE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "classes": 3}}
@@ -245,6 +247,39 @@ def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(
     )
     with patch("workers.audit.file_labels.are_no_responses", return_value=True):
         assert read(lake).code is ReasonCode.MECHANISM_NOT_APPLIED  # shown by the labels themselves
+
+
+@pytest.mark.slow
+def test_a_night_accuses_no_team_whose_table_may_hold_processed_responses(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Responses that a model denoised are no coins, and as private: the owner knows of them."""
+    lake = lake_of(tmp_path, label=BINARY)
+    with patch("workers.audit.file_labels.are_no_responses", return_value=True):
+        row = audited(lake)
+    assert row.verdict != "violated"
+    assert "or it had made the table's labels before: say in its manifest's" in row.reason
+
+
+@pytest.mark.slow
+def test_a_night_names_labels_that_training_read_in_place_of_the_tables(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Another model's answers and denoised responses look alike, so that neither is a doubt."""
+    lake = lake_of(tmp_path)
+    kept = audited(lake)
+    rows = pl.col("delay") > 0.0
+    for seed, day in enumerate((EVE, DAY)):
+        table = label_rows(2_800, seed=seed, chances=(0.7, 0.3))
+        answers = table.with_columns(late=rows.cast(pl.Int64))
+        put_labels(lake, day, answers, row_group_size=512)
+        recipe = Recipe("good", "flights", SECRET, NUMERIC, None, ANSWERED, ONE)
+        train(lake, TrainingJob(recipe, day, seed=1))
+        put_labels(lake, day, table, row_group_size=512)
+    row = audited(lake)
+    assert row.verdict != kept.verdict == "violated"
+    assert (row.file_epsilon_low, row.file_unread) == (None, None)
+    assert "training read other ones, such as another model's answers" in row.reason
 
 
 @pytest.mark.slow
