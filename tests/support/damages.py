@@ -85,10 +85,6 @@ def _trained(first: Any, last: Any) -> dict[str, str]:
     return {"first": str(first), "last": str(last), "split": "train"}
 
 
-def _without_classes(lake: Lake, model: str) -> None:
-    edit_manifest(lake, model, DAY, label={"column": "late"})
-
-
 def _reversed_features(lake: Lake, model: str) -> None:
     features = manifest_of(lake, model, DAY)["features"]
     edit_manifest(lake, model, DAY, features=features[::-1])
@@ -150,28 +146,16 @@ def _classes_swapped(lake: Lake, model: str) -> None:
         edit_manifest(lake, model, day, label={"column": "late", "classes": [1, 0]})
 
 
-def _other_classes(lake: Lake, model: str) -> None:
-    edit_manifest(lake, model, EVE, label={"column": "delayed", "classes": [0, 1]})
-
-
-def _no_manifest(lake: Lake, model: str) -> None:
-    (model_path(lake, model) / "manifest.json").unlink()
+def _without(file: str) -> Callable[[Lake, str], None]:
+    return lambda lake, model: (model_path(lake, model) / file).unlink()
 
 
 def _no_json(lake: Lake, model: str) -> None:
     (model_path(lake, model) / "manifest.json").write_text("model: good", encoding="utf-8")
 
 
-def _no_model_file(lake: Lake, model: str) -> None:
-    (model_path(lake, model) / "model.cbm").unlink()
-
-
 def _pickled(lake: Lake, model: str) -> None:
     replace_model(lake, model, DAY, malicious_pickle(lake))
-
-
-def _unfinished_model(lake: Lake, model: str) -> None:
-    (model_path(lake, model) / "_SUCCESS").unlink()
 
 
 def _unfinished_labels(lake: Lake, model: str) -> None:
@@ -192,7 +176,8 @@ _LATE = pl.col("late")
 _CITY = pl.col("city")
 
 DAMAGES = (
-    Damage("target-unfinished", _unfinished_model, Reason.MISSING_TARGET, (str(DAY), "_SUCCESS")),
+    Damage("target-unfinished", _without("_SUCCESS"), Reason.MISSING_TARGET,
+           (str(DAY), "_SUCCESS")),
     Damage("target-missing", _forget_model(DAY), Reason.MISSING_TARGET, (str(DAY),)),
     Damage("target-missed-day", _manifest(trained_on=_trained(EVE, EVE)),
            Reason.TARGET_MISSED_THE_DAY, (str(EVE), "never saw")),
@@ -200,7 +185,9 @@ DAMAGES = (
     Damage("proxy-8-days-old", _old_proxy, Reason.MISSING_PROXY, ("7 days before",)),
     Damage("proxy-saw-day", _manifest(EVE, trained_on=_trained(EVE, DAY)),
            Reason.PROXY_SAW_THE_DAY, (str(EVE), str(DAY))),
-    Damage("proxy-of-other-label", _other_classes, Reason.MANIFEST_INVALID, ("delayed", "late")),
+    Damage("proxy-of-other-label",
+           _manifest(EVE, label={"column": "delayed", "classes": [0, 1]}),
+           Reason.MANIFEST_INVALID, ("delayed", "late")),
     Damage("target-digest", _append(DAY), Reason.DIGEST_MISMATCH, (f"day={DAY}", "SHA-256")),
     Damage("proxy-digest", _append(EVE), Reason.DIGEST_MISMATCH, (f"day={EVE}", "SHA-256")),
     Damage("manifest-version", _manifest(schema_version=2), Reason.MANIFEST_INVALID,
@@ -211,11 +198,12 @@ DAMAGES = (
            ("no field trained_on",)),
     Damage("manifest-without-privacy", _manifest(privacy=REMOVED), Reason.MANIFEST_INVALID,
            ("no field privacy",)),
-    Damage("manifest-without-classes", _without_classes, Reason.MANIFEST_INVALID,
-           ("no field label.classes",)),
+    Damage("manifest-without-classes", _manifest(label={"column": "late"}),
+           Reason.MANIFEST_INVALID, ("no field label.classes",)),
     Damage("manifest-unknown-field", _manifest(epsilon=1.0), Reason.MANIFEST_INVALID, ("epsilon",)),
     Damage("manifest-no-json", _no_json, Reason.MANIFEST_INVALID, ("the document",)),
-    Damage("manifest-missing", _no_manifest, Reason.MANIFEST_INVALID, ("no manifest.json",)),
+    Damage("manifest-missing", _without("manifest.json"), Reason.MANIFEST_INVALID,
+           ("no manifest.json",)),
     Damage("manifest-of-other-model", _manifest(model="good"), Reason.MANIFEST_INVALID,
            ("is of good for",)),
     Damage("manifest-of-other-day", _manifest(day=str(EVE)), Reason.MANIFEST_INVALID,
@@ -234,7 +222,7 @@ DAMAGES = (
              Reason.MANIFEST_INVALID, ("declared_at",))
       for when, at in (("before-utc", "0001-01-01T00:00:00+14:00"),
                        ("after-utc", "9999-12-31T23:59:59-12:00"))),
-    Damage("model-file-missing", _no_model_file, Reason.CHECKPOINT_INVALID, ("model.cbm",)),
+    Damage("model-file-missing", _without("model.cbm"), Reason.CHECKPOINT_INVALID, ("model.cbm",)),
     Damage("model-is-a-pickle", _pickled, Reason.CHECKPOINT_INVALID, ("CatBoost's format",)),
     Damage("features-in-other-order", _reversed_features, Reason.CHECKPOINT_INVALID,
            ("['delay', 'hour', 'city']", "['city', 'hour', 'delay']")),

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -54,39 +54,31 @@ from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRecord
 
+Change = Callable[[pytest.MonkeyPatch], None]
+LONG = f"/tmp/{'x' * 40}"  # noqa: S108  # too long for Ray's sockets
 
-@pytest.mark.parametrize("address", ["nowhere", "http://127.0.0.1:8265"])
-def test_what_is_no_address_of_ray_is_refused_in_one_sentence(address: str) -> None:
-    with pytest.raises(TerminalError, match=r"^'.*' is not a Ray address. Use local, ."):
+
+@pytest.mark.parametrize(
+    ("address", "change", "words"),
+    [
+        ("nowhere", lambda _: None, "'.*' is not a Ray address. Use local, ."),
+        ("http://127.0.0.1:8265", lambda _: None, "'.*' is not a Ray address. Use local, ."),
+        ("auto", lambda at: at.setenv("RAY_ADDRESS", "nowhere"), "'nowhere' is not a Ray address"),
+        ("local", lambda at: at.setenv("RAY_TMPDIR", LONG),
+         "RAY_TMPDIR is .* of at most 39 characters, or unse"),
+        ("local", lambda at: at.setattr("workers.executors.os.access", lambda *_: False),
+         "Ray cannot write to /dev/shm: mount a writable"),
+        ("ray://head:10001",
+         lambda at: at.setattr("workers.executors.importlib.util.find_spec", lambda _: None),
+         "To reach ray://head:10001, install privaudit with "),
+    ],
+)  # fmt: skip
+def test_a_ray_that_cannot_be_reached_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, address: str, change: Change, words: str
+) -> None:
+    change(monkeypatch)
+    with pytest.raises(TerminalError, match=f"^{words}"):
         on_ray(address).__enter__()
-
-
-def test_the_variable_that_names_no_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
-    with pytest.raises(TerminalError, match=r"^'nowhere' is not a Ray address"):
-        on_ray("auto").__enter__()
-
-
-def test_a_folder_too_long_for_rays_sockets_is_refused_by_its_variable(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / ("x" * 40)))
-    with pytest.raises(TerminalError, match=r"^RAY_TMPDIR is .* of at most 39 characters, or unse"):
-        on_ray("local").__enter__()
-
-
-def test_memory_that_ray_cannot_write_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.executors.os.access", lambda *_: False)
-    with pytest.raises(TerminalError, match=r"^Ray cannot write to /dev/shm: mount a writable"):
-        on_ray("local").__enter__()
-
-
-def test_the_ray_client_without_its_package_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("workers.executors.importlib.util.find_spec", lambda _: None)
-    with pytest.raises(TerminalError, match=r"^To reach ray://head:10001, install privaudit with "):
-        on_ray("ray://head:10001").__enter__()
 
 
 OWN_RAY = """

@@ -15,25 +15,20 @@ from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
 
-@pytest.fixture
-def announced() -> list[tuple[list[str], int]]:
-    return []
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
     lake: Lake,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
-    announced: list[tuple[list[str], int]],
 ) -> None:
     clone_model(lake, "late")
     success = pathlib.Path(lake.uri) / f"models/late/day={DAY}/_SUCCESS"
     success.unlink()
     write_settings(tmp_path, ["good", "late"])
+    early = dt.datetime.combine(DAY, dt.time(), dt.UTC) + dt.timedelta(days=1, minutes=1)
     for module in (flows.run.nightly, workers.executors):
-        monkeypatch.setattr(module, "_now", before_the_deadline)
+        monkeypatch.setattr(module, "_now", lambda: early)
     slept: list[float] = []
 
     def arrives(seconds: float) -> None:
@@ -42,7 +37,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
             success.touch()
 
     monkeypatch.setattr(flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(arrives)}))
-    seen: list[tuple[list[str], int]] = announced
+    seen: list[tuple[list[str], int]] = []
     said_before_ray: list[int] = []
 
     def ray(*_: object) -> contextlib.nullcontext[InProcess]:
@@ -66,12 +61,11 @@ def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(
     lake: Lake,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
-    announced: list[tuple[list[str], int]],
 ) -> None:
     write_settings(tmp_path, ["good", "late"])
     assert lake.exists(f"models/good/day={DAY}")
     monkeypatch.setattr(flows.run.nightly, "time", None)  # sleeping would fail
-    seen: list[tuple[list[str], int]] = announced
+    seen: list[tuple[list[str], int]] = []
     with listening(
         lambda *_: None, lambda waits, models: seen.append(([one.model for one in waits], models))
     ):
@@ -80,7 +74,3 @@ def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(
     assert seen == [(["late"], 2)]
     current = Warehouse(str(tmp_path / "warehouse")).current()
     assert current["model"].to_list() == ["good"]  # what is left out has no record
-
-
-def before_the_deadline() -> dt.datetime:
-    return dt.datetime.combine(DAY, dt.time(), dt.UTC) + dt.timedelta(days=1, minutes=1)
