@@ -1,6 +1,8 @@
 """Randomized response tested by the label sums of a model's file: which epsilon was applied."""
 
+import bisect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,7 @@ Floats = NDArray[np.float64]
 SIGNIFICANCE = 0.05
 _NEARLY_ALL = 0.99
 _GRID: Floats = np.arange(0.0, 501.0, dtype=np.float64) * 0.02
+_COARSE = 25
 _FINER: Floats = np.arange(-20.0, 21.0, dtype=np.float64) * 0.001
 """Epsilons, and steps around the likeliest, that the interval's ends are of, rounded outwards."""
 
@@ -88,23 +91,35 @@ def applied_response(
     if read >= _NEARLY_ALL * len(labels) and together == 1:
         low, high = _exact(same, read, len(labels), found.classes)
 
-    def pvalues(epsilons: Floats) -> Floats:
-        each = (
-            _chernoff(sums, ones, rows - ones, *_chances(float(one), found.classes))
-            for one in epsilons
-        )
-        return np.exp([min(float((one / together + boxes).min()), 0.0) for one in each])
+    def log_pvalue(epsilon: float) -> float:
+        tails = _chernoff(sums, ones, rows - ones, *_chances(epsilon, found.classes))
+        return min(float((tails / together + boxes).min()), 0.0)
 
-    likely = _GRID[int(pvalues(_GRID).argmax())]
-    points = np.unique(np.concatenate([_GRID, np.maximum(likely + _FINER, 0.0)]))
-    accepted = np.flatnonzero(pvalues(points) > SIGNIFICANCE)
-    if accepted.size:
-        after = accepted[-1] + 1
-        low = max(low, float(points[max(accepted[0] - 1, 0)]))
-        high = min(high, float(points[after]) if after < len(points) else math.inf)
-    if not accepted.size or not low <= high:
+    # It is concave in k, as the least of sums of logarithms of what is linear in k: one interval is
+    # accepted, and the best point of a coarse grid has the best of all beside it.
+    coarse = max(range(0, len(_GRID), _COARSE), key=lambda place: log_pvalue(float(_GRID[place])))
+    near = _GRID[max(coarse - _COARSE, 0) : coarse + _COARSE + 1]
+    finer = np.maximum(max(near, key=log_pvalue) + _FINER, 0.0)
+    points = np.unique(np.concatenate([_GRID, finer]))
+    rejected = [log_pvalue(one) <= math.log(SIGNIFICANCE) for one in finer]
+    if all(rejected):
+        low = high = math.nan
+    else:
+        at = int(np.searchsorted(points, finer[rejected.index(False)]))
+        low = max(low, _end(points[at::-1], log_pvalue))
+        high = min(high, _end(points[at:], log_pvalue))
+    if not low <= high:
         low = high = math.nan
     return AppliedResponse(low, high, read, same, len(labels), found.classes)
+
+
+def _end(points: Floats, log_pvalue: Callable[[float], float]) -> float:
+    """Return the first of points that is rejected, where none after it is accepted."""
+    most = -math.log(SIGNIFICANCE)
+    place = bisect.bisect_left(points, most, key=lambda one: -log_pvalue(one))
+    if place < len(points):
+        return float(points[place])
+    return 0.0 if points[-1] == 0.0 else math.inf
 
 
 def are_no_responses(found: LabelSums, *, epsilon: float, conditions: int) -> bool:
