@@ -249,12 +249,23 @@ def test_a_file_of_several_classes_holds_the_exact_sums_of_each(
 def test_several_classes_with_missing_values_and_a_rare_class(name: str) -> None:
     holed = np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)
     rare = CLASSES.copy()
-    rare[:4] = 3  # LightGBM finds no split for it
+    rare[:4] = 3
     content = of_several(name, rare, rows=holed)
     found = read_at(holed, content, name, rare)
     assert (found.why, found.are_the_tables) == ("", True)
     roots = found.sums[(found.depths == 0) & (found.counted == 3)]
     assert set(roots) == {(rare == 3).sum()}
+
+
+def test_a_class_without_a_split_takes_no_step() -> None:
+    labels = CLASSES.copy()
+    labels[np.random.default_rng(5).random(ROWS) < 0.3] = 3  # which no feature predicts
+    content = of_several("lightgbm", labels, rounds=12, min_gain_to_split=12)
+    found = read_at(X, content, "lightgbm", labels)
+    assert (found.why, found.are_the_tables) == ("", True)
+    trees, leaves = content.count(b"Tree="), content.count(b"num_leaves=1\n")
+    assert trees == 48
+    assert found.trees == trees - leaves + 1 < 40  # the first holds the start
 
 
 def test_several_classes_before_an_early_stop() -> None:
@@ -305,8 +316,8 @@ def of_words(
     ("name", "categories", "more"),
     [
         ("lightgbm", 3, {}),  # one against all others
-        ("lightgbm", 12, {}),  # sorted, with the penalty cat_l2
-        ("lightgbm", 12, {"cat_l2": 2.0, "lambda_l2": 1.0}),
+        ("lightgbm", 12, {"num_leaves": 4}),  # sorted: leaves right below have cat_l2
+        ("lightgbm", 12, {"num_leaves": 4, "cat_l2": 2.0, "lambda_l2": 1.0}),
         ("lightgbm", 3, {"max_cat_to_onehot": 3}),
         ("lightgbm", 12, {"max_cat_to_onehot": 13}),
         ("xgboost", 3, {}),
