@@ -122,25 +122,6 @@ def _end(points: Floats, log_pvalue: Callable[[float], float]) -> float:
     return 0.0 if points[-1] == 0.0 else math.inf
 
 
-def are_no_responses(found: LabelSums, *, epsilon: float, conditions: int) -> bool:
-    """Return whether the table's own labels are not what randomized response at `epsilon` made.
-
-    H0: they are, of whatever labels. Then each is of a class with a chance between
-    (1 - k) / (K - 1) and k, so that the table's sum over a fixed box lies between the binomials of
-    these stochastically. Boxes are counted as in `applied_response`. False says nothing: labels
-    that features hardly predict look like responses.
-
-    Raises:
-        InvalidInputError: the sums are not evaluated.
-    """
-    _, rows, ones, boxes = _nodes(found, conditions)
-    kept, other = _chances(epsilon, found.classes)
-    none = np.zeros_like(rows)
-    above = np.where(ones > rows * kept, _chernoff(ones, rows, none, kept, other), 0.0)
-    below = np.where(ones < rows * other, _chernoff(ones, none, rows, kept, other), 0.0)
-    return bool((np.minimum(above, below) + boxes < math.log(SIGNIFICANCE)).any())
-
-
 def _chances(epsilon: float, classes: int) -> tuple[float, float]:
     """Return the chance that a label is kept, and that it becomes a given other one."""
     others = classes - 1

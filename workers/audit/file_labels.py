@@ -22,7 +22,6 @@ from privcore.guarantees.accounts import (
 from privcore.lower_bounds.applied_response import (
     AppliedResponse,
     applied_response,
-    are_no_responses,
 )
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import down, exact, percent_up, up
@@ -66,8 +65,7 @@ class FileLabels:
         why: completes "labels cannot be read from the file: ..."; "" where they can.
         refuted: the epsilon of the declared randomized response, if training read labels that it
             would have changed more.
-        holds: which labels the table holds, as its owner says or the file shows; None where neither
-            does.
+        holds: which labels the table holds, as its owner says; None where nobody does.
         state: where the owner says it.
         labels: for each training record the features, `true`, which the table has, and `released`,
             which training read; None where the sums leave a label open.
@@ -227,9 +225,7 @@ def _read_night(
     """Return the number of an audit, what the file gives away, and what is logged of an error."""
     number, source, plan = item
     try:
-        found = _asked(source, plan, *where)
-        # Responses that a model denoised are no responses, either: the owner alone knows of them.
-        return number, replace(found, labels=None, holds=label_column_holds(source)), ""
+        return number, replace(_asked(source, plan, *where), labels=None), ""
     except BaseException as error:
         if isinstance(error, TransientError) or not is_failure(error):
             raise
@@ -299,20 +295,13 @@ def _read(
                for each in manifest.features if each.kind != "categorical"]  # fmt: skip
     asked, single, read = conditions(columns), single_labels(*found.by_class), None
     response = applied_response(found, label, conditions=asked, together=together)
-    holds, epsilon = (
-        label_column_holds(source),
-        _declared_response(source.privacy, source.label_state, classes),
-    )
+    epsilon = _declared_response(source.privacy, source.label_state, classes)
     refuted = epsilon is not None and response.epsilon_low > epsilon
-    if holds is None and epsilon is not None and are_no_responses(
-        found, epsilon=epsilon, conditions=asked
-    ):  # fmt: skip
-        holds = LabelColumnHolds.SECRET
     if (single >= 0).all():
         read = features.with_columns(true=pl.Series(label), released=pl.Series(single))
     return FileLabels(
-        response, found.are_the_tables, found.trees, "", epsilon if refuted else None, holds,
-        said_of_labels_in(source.facts.get("source")), read,
+        response, found.are_the_tables, found.trees, "", epsilon if refuted else None,
+        label_column_holds(source), said_of_labels_in(source.facts.get("source")), read,
     )  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from privcore.lower_bounds.applied_response import (
     _chernoff,
     _nodes,
     applied_response,
-    are_no_responses,
 )
 from privcore.mechanisms.randomized_response import RandomizedResponse, correct_probabilities
 from tests.support.boosted_trees import (
@@ -138,20 +137,6 @@ def test_records_that_share_a_coin_are_counted_as_one() -> None:
     assert of_persons(together=1) >= 4
 
 
-def test_labels_are_no_responses_only_where_features_predict_them_too_well() -> None:
-    said = []
-    for seed in range(16):
-        features, labels = rows_with_labels(2_000, seed=seed, offset=-3.0 if seed % 2 else 0.0)
-        responses = randomized(labels, 1.0, seed=seed)
-        found = label_sums(*file_of(boosted(features, responses), features), responses)
-        said.append(are_no_responses(found, epsilon=1.0, conditions=6 * 8_004))
-    assert not any(said)
-    features, labels = rows_with_labels(2_000, seed=0, offset=-3.0)
-    found = label_sums(*file_of(boosted(features, labels), features), labels)
-    assert are_no_responses(found, epsilon=1.0, conditions=6 * 8_004)
-    assert not are_no_responses(found, epsilon=9.0, conditions=6 * 8_004)
-
-
 def of_classes(
     rows: int, classes: int, epsilon: float, *, seed: int, leaf: int, rounds: int
 ) -> tuple[LabelSums, AppliedResponse]:
@@ -213,29 +198,6 @@ def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(
         assert found.are_the_tables
         assert clean.epsilon_low > 1.0
         assert math.isinf(clean.epsilon_high)
-    assert are_no_responses(found, epsilon=0.5, conditions=6 * 10_004)
-    assert not are_no_responses(found, epsilon=9.0, conditions=6 * 10_004)
-
-
-def test_of_classes_responses_are_not_called_secret_labels() -> None:
-    for seed in range(8):
-        features, labels = rows_with_classes(1_000, 3, seed=seed)
-        read = randomized(labels, 1.0, seed=seed, classes=3)
-        model = boosted(features, read, num_class=3, rounds=6)
-        found = label_sums(*file_of(model, features), read)
-        assert not are_no_responses(found, epsilon=1.0, conditions=6 * 4_004)
-
-
-def test_a_class_too_rare_for_responses_shows_the_labels_to_be_secret() -> None:
-    """Of ten classes at epsilon 1, each is at least 8.5% of the responses in any box."""
-    features, labels = rows_with_classes(2_500, 10, seed=0)
-    labels = np.where(labels == 9, 0, labels)
-    labels[0] = 9
-    found = label_sums(
-        *file_of(boosted(features, labels, num_class=10, rounds=2), features), labels
-    )
-    root = dataclasses.replace(found, numeric=(found.depths == 0) & (found.counted == 9))
-    assert are_no_responses(root, epsilon=1.0, conditions=60_000)
 
 
 def test_each_class_has_boxes_of_its_own() -> None:
