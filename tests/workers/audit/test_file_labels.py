@@ -203,6 +203,7 @@ def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(
     assert found.sentence.endswith("That does not show that it gives none away.")
 
 
+@pytest.mark.slow
 def test_of_three_classes_unchanged_labels_refute_a_declared_randomized_response(
     tmp_path: pathlib.Path,
 ) -> None:
