@@ -405,10 +405,14 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path: pathlib
 
     unsaid, said = audit(None).audit, audit("secret").audit
     assert (unsaid.verdict, unsaid.label_column_holds) == ("violated", None)
-    assert unsaid.reason.endswith(
+    assert (
         "Look first whether 'late' holds the labels from before or from after randomized_response: "
         "from after it, this is no violation. Say which in its manifest's label.state, and audit "
-        "again."
+        "again. With the file itself: "
+    ) in unsaid.reason
+    assert unsaid.reason.endswith(
+        "was not applied, or it had made the table's labels before: say in its manifest's "
+        "label.state whether it had."
     )
     assert (said.verdict, said.label_column_holds) == ("violated", "secret")
     assert "Look first" not in said.reason
