@@ -91,18 +91,29 @@ class LastingOutput:
         try:
             act()
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to do
-                os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
-            with contextlib.suppress(OSError):
-                self._stream.flush()
+            self._drop()
         except OSError:
             if not self._optional:
                 raise
+            there = os.dup(self._stream.fileno())
+            self._drop()
+            os.dup2(there, self._stream.fileno())
+            os.close(there)
         except ValueError:  # a handler of logs may outlive the stream
             if not self._stream.closed:
                 raise
+
+    def _drop(self) -> None:
+        """Lead the stream nowhere, with what is buffered.
+
+        It would be tried again when the process ends, whose exit code would then be 120.
+        """
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to do
+            os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 _USAGE, _ERROR, _INTERRUPTED = 64, 3, 130

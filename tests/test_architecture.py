@@ -455,7 +455,7 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_911,
+    "flows": 1_922,
     "flows/commands": 4_226,
     "flows/learn": 519,
     "flows/notify": 1_026,

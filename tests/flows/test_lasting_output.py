@@ -44,7 +44,7 @@ def test_a_result_that_a_full_disk_does_not_take_is_an_error() -> None:
     stream = os.fdopen(_on_a_full_disk(), "w", buffering=1, encoding="utf-8")
     LastingOutput(stream, optional=True).write("a line\n")
     with pytest.raises(OSError, match="No space left"):
-        LastingOutput(stream).flush()
+        LastingOutput(stream).write("a line\n")
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -92,7 +92,7 @@ def test_who_ends_a_log_ends_no_audit(
     night = subprocess.run(
         [PRIVAUDIT, "night", "--day", str(DAY)],
         cwd=tmp_path,
-        env=os.environ | {"PRIVAUDIT_CONFIG": str(settings)},
+        env=os.environ | {"PRIVAUDIT_CONFIG": str(settings), "PYTHONUNBUFFERED": ""},
         stdout=subprocess.DEVNULL,
         stderr=descriptor,
         check=False,
