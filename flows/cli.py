@@ -91,29 +91,30 @@ class LastingOutput:
         try:
             act()
         except BrokenPipeError:
-            self._drop()
+            _lead_nowhere(self._stream)
         except OSError:
             if not self._optional:
                 raise
             there = os.dup(self._stream.fileno())
-            self._drop()
+            _lead_nowhere(self._stream)
             os.dup2(there, self._stream.fileno())
             os.close(there)
         except ValueError:  # a handler of logs may outlive the stream
             if not self._stream.closed:
                 raise
 
-    def _drop(self) -> None:
-        """Lead the stream nowhere, with what is buffered.
 
-        It would be tried again when the process ends, whose exit code would then be 120.
-        """
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to do
-            os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
-        with contextlib.suppress(OSError):
-            self._stream.flush()
+def _lead_nowhere(stream: TextIO) -> None:
+    """Lead a stream nowhere, with what is buffered.
+
+    It would be tried again when the process ends, whose exit code would then be 120.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is left to do
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    with contextlib.suppress(OSError, ValueError):
+        stream.flush()
 
 
 _USAGE, _ERROR, _INTERRUPTED = 64, 3, 130
@@ -233,11 +234,8 @@ def _ignore_closed_output() -> Iterator[None]:
     try:
         yield
     except OSError:
-        # What is buffered would be tried again when the process ends, and change its exit code.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(nowhere, stream.fileno())
+            _lead_nowhere(stream)
 
 
 def _print_usage(error: Exception) -> None:

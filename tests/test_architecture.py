@@ -455,7 +455,7 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_922,
+    "flows": 1_920,
     "flows/commands": 4_226,
     "flows/learn": 519,
     "flows/notify": 1_026,
@@ -464,9 +464,9 @@ MOST_LINES = {
     "flows/run": 1_566,
     "flows/study": 4_702,
     "privcore": 235,
-    "privcore/attacks": 7_587,
+    "privcore/attacks": 7_585,
     "privcore/guarantees": 1_334,
-    "privcore/lower_bounds": 5_994,
+    "privcore/lower_bounds": 5_997,
     "privcore/mechanisms": 1_582,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,

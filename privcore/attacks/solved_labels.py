@@ -61,10 +61,8 @@ def _solved(found: tuple[LabelSums, ...]) -> Counts:
         ))  # fmt: skip
         sums.append(one.sums[places])
     ends = np.cumsum([len(one) for one in sums])[:-1]
-    right, first = (
-        np.concatenate(sums).astype(np.float64),
-        np.zeros((records, int(len(found) == 1))),
-    )
+    right = np.concatenate(sums).astype(np.float64)
+    first = np.zeros((records, int(len(found) == 1)))
     solution = np.full(records, -1)
 
     def scores(weights: Floats) -> Floats:

@@ -180,7 +180,10 @@ def _chernoff(
 
 
 def _exact(same: int, read: int, records: int, classes: int) -> tuple[float, float]:
-    """Return Clopper's and Pearson's interval for the chance to keep a label, as epsilons."""
+    """Return Clopper's and Pearson's interval for the chance to keep a label, as epsilons.
+
+    Labels that are not read count as changed for its lower end, and as kept for its upper one.
+    """
     tail, most = SIGNIFICANCE / 4.0, records - read + same
     least = 1.0 / classes
     low = float(betaincinv(same, records - same + 1, tail)) if same else 0.0

@@ -396,8 +396,8 @@ class NoteRow(TableRow):
     noted_at: Moment
     """Time at which it was added, UTC."""
     noted_by: str | None = None
-    """Who acknowledged the violation: the operating system's user, or the deployment. It is no
-    proof. Null elsewhere, and where it is unknown."""
+    """Who acknowledged the violation: the operating system's user. It is no proof. Null elsewhere,
+    and where it is unknown."""
     why: str | None = None
     """Reason, in the words of the person who withdrew or acknowledged. Null for confirmations."""
     revision: int | None = None
