@@ -13,10 +13,7 @@ myst_heading_anchors = 4
 # Shell and TOML blocks are shown as they are typed.
 highlight_language = "none"
 # Links to tests, code and files beside docs/ are for readers of the repository.
-myst_url_schemes = {
-    "http": None,
-    "https": None,
-}
+myst_url_schemes = {"http": None, "https": None}
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 nitpicky = False

@@ -130,16 +130,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-for group in (
-    attach,
-    audits,
-    gate,
-    verify,
-    warehouse,
-    handover,
-    operate,
-    learn,
-):
+for group in (attach, audits, gate, verify, warehouse, handover, operate, learn):
     app.add_typer(group.app)
 app.add_typer(memorization.app, name="memorization", rich_help_panel=AUDIT)
 app.add_typer(study.app, name="study", rich_help_panel=LEARN)
@@ -155,10 +146,7 @@ def _say_version(asked: bool) -> None:  # noqa: FBT001  # as typer calls it
 def privaudit(
     context: typer.Context,
     *,
-    debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Show the traceback of an error."),
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[  # noqa: ARG001  # its callback answers
         bool,
         typer.Option(

@@ -48,8 +48,7 @@ _STEPS = {
         "Do not serve it; find the job that should have randomized the labels, and its log.",
     ),
     ReasonCode.NIGHTS_TOGETHER: Step(
-        Role.OWNER,
-        "Do not serve it; find the first night of the leak on its page of the report.",
+        Role.OWNER, "Do not serve it; find the first night of the leak on its page of the report."
     ),
     ReasonCode.EARLIER_NIGHT: Step(
         Role.OWNER,

@@ -105,9 +105,5 @@ class ContradictoryAnswersError(TerminalError):
         )
 
 
-INTERFACE_ERRORS = (
-    QueryRefusedError,
-    NoBoundsError,
-    ContradictoryAnswersError,
-)
+INTERFACE_ERRORS = (QueryRefusedError, NoBoundsError, ContradictoryAnswersError)
 """Failures of a queried system during an attack; none of them is a fault of the attack's input."""

@@ -20,11 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = ("privcore", "workers", "flows")
 
 # What a part may import besides itself.
-BELOW = {
-    "privcore": set(),
-    "workers": {"privcore"},
-    "flows": {"privcore", "workers"},
-}
+BELOW = {"privcore": set(), "workers": {"privcore"}, "flows": {"privcore", "workers"}}
 BELOW_IN_PRIVCORE = {
     "exceptions": set(),
     "rounding": set(),
@@ -455,36 +451,36 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_920,
-    "flows/commands": 4_226,
-    "flows/learn": 519,
+    "flows": 1_907,
+    "flows/commands": 4_186,
+    "flows/learn": 515,
     "flows/notify": 1_026,
     "flows/publication": 202,
-    "flows/report": 1_789,
-    "flows/run": 1_566,
-    "flows/study": 4_702,
-    "privcore": 235,
-    "privcore/attacks": 7_585,
-    "privcore/guarantees": 1_334,
-    "privcore/lower_bounds": 5_997,
-    "privcore/mechanisms": 1_582,
+    "flows/report": 1_773,
+    "flows/run": 1_561,
+    "flows/study": 4_673,
+    "privcore": 231,
+    "privcore/attacks": 7_563,
+    "privcore/guarantees": 1_332,
+    "privcore/lower_bounds": 5_951,
+    "privcore/mechanisms": 1_567,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 69_606,
+    "tests": 69_142,
     "workers": 2_570,
-    "workers/audit": 3_790,
-    "workers/datasets": 717,
-    "workers/evidence": 499,
+    "workers/audit": 3_749,
+    "workers/datasets": 709,
+    "workers/evidence": 496,
     "workers/labels": 1_589,
-    "workers/lake": 4_189,
-    "workers/looks": 1_062,
+    "workers/lake": 4_171,
+    "workers/looks": 1_056,
     "workers/memorization": 658,
-    "workers/publication": 486,
-    "workers/release": 430,
-    "workers/scan": 1_859,
-    "workers/sources": 6_020,
-    "workers/training": 1_367,
-    "workers/warehouse": 3_874,
+    "workers/publication": 477,
+    "workers/release": 424,
+    "workers/scan": 1_838,
+    "workers/sources": 5_984,
+    "workers/training": 1_351,
+    "workers/warehouse": 3_853,
 }
 MOST_WORDS_OF_PAGES = 78_850
 

@@ -52,9 +52,7 @@ def test_a_page_made_from_the_code_is_up_to_date(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", [p for p in USER if p.name != "warehouse.md"], ids=str)
-def test_a_page_says_first_for_whom_it_is_and_what_they_can_do_after_it(
-    page: pathlib.Path,
-) -> None:
+def test_a_page_says_first_for_whom_it_is_and_what_they_can_do_after_it(page: pathlib.Path) -> None:
     title, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
     assert title.startswith("# ")
     assert first.startswith("This page is for ")

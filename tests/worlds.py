@@ -9,16 +9,7 @@ accusations are expected: they say what the assumption is worth.
 import numpy as np
 from scipy.special import logit
 
-from flows.study.exam_worlds import (
-    RARE,
-    Binary,
-    World,
-    both,
-    drawn,
-    scaled,
-    some_drift,
-    stale,
-)
+from flows.study.exam_worlds import RARE, Binary, World, both, drawn, scaled, some_drift, stale
 
 STEPS = ((0.6, 0.0), (0.1, 3.0), (0.1, 6.0), (0.1, 9.0), (0.1, 14.0))
 

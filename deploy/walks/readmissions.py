@@ -45,6 +45,5 @@ def predicted(model: CatBoostClassifier, rows: pl.DataFrame) -> NDArray[np.float
 served, new = train(earlier & ~held_out, 50), train(~earlier & ~held_out, 1_000)
 audited = table.filter(~earlier)
 audited.with_columns(
-    pl.Series("p_served", predicted(served, audited)),
-    pl.Series("p_new", predicted(new, audited)),
+    pl.Series("p_served", predicted(served, audited)), pl.Series("p_new", predicted(new, audited))
 ).write_parquet("readmissions.parquet")

@@ -59,8 +59,7 @@ def exported(weights: list[np.ndarray]) -> bytes:
 for night, rows in enumerate(np.array_split(np.arange(len(images.labels)), 3)):
     day = dt.date(2026, 3, 2 + night)
     table = pl.DataFrame(images.pixels[rows].reshape(len(rows), -1), schema=features).with_columns(
-        digit=images.labels[rows],
-        split=pl.Series(np.where(held_out[rows], "holdout", "train")),
+        digit=images.labels[rows], split=pl.Series(np.where(held_out[rows], "holdout", "train"))
     )
     write_labels(lake, "digits", day, table.to_arrow(), row_group_size=500)
     manifest = {

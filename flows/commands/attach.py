@@ -241,12 +241,7 @@ def _written(config: pathlib.Path, text: str) -> str:
 
 
 def as_toml(
-    name: str,
-    table: str,
-    proposal: "Proposal",
-    privacy: Mapping[str, Any],
-    *,
-    folder: pathlib.Path,
+    name: str, table: str, proposal: "Proposal", privacy: Mapping[str, Any], *, folder: pathlib.Path
 ) -> str:
     """Return `[[models]]` with every choice explained beside it.
 

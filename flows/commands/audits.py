@@ -399,12 +399,7 @@ def check_labels(
         raise typer.BadParameter(str(error)) from None
     columns = [name.strip() for name in reads.split(",") if name.strip()]
     asked = AskedLabels(
-        true,
-        released,
-        declared,
-        record,
-        () if columns == ["nothing"] else tuple(columns),
-        time,
+        true, released, declared, record, () if columns == ["nothing"] else tuple(columns), time
     )
     judged = judge_labels(read_rows(table), asked)
     if as_json:
@@ -448,10 +443,9 @@ def release(
         float, typer.Option(help="Width to which floating-point columns are read.")
     ] = 0.01,
     target: TargetOption = None,
-    output: Annotated[
-        pathlib.Path,
-        typer.Option(help="Folder for the page."),
-    ] = pathlib.Path("release"),
+    output: Annotated[pathlib.Path, typer.Option(help="Folder for the page.")] = pathlib.Path(
+        "release"
+    ),
     *,
     as_json: JsonOption = False,
 ) -> None:

@@ -38,8 +38,7 @@ TargetOption = Annotated[
     _file("FILE", "The model file that is to be released: CatBoost, XGBoost, LightGBM or ONNX."),
 ]
 ProxyOption = Annotated[
-    str | None,
-    _file("FILE", "An earlier model's file, which no row of the table trained."),
+    str | None, _file("FILE", "An earlier model's file, which no row of the table trained.")
 ]
 TableOption = Annotated[
     str | None,
@@ -72,8 +71,7 @@ MaxEpsilonOption = Annotated[
     ),
 ]
 DeclaredOption = Annotated[
-    float | None,
-    typer.Option(help="The epsilon that the model's owner declares.", **_Epsilon),
+    float | None, typer.Option(help="The epsilon that the model's owner declares.", **_Epsilon)
 ]
 DeltaOption = Annotated[
     float | None,
@@ -88,12 +86,10 @@ ModelOption = Annotated[
     ),
 ]
 VersionOption = Annotated[
-    str | None,
-    _registry("V", "Version of the registered model.", "--mlflow-version"),
+    str | None, _registry("V", "Version of the registered model.", "--mlflow-version")
 ]
 AliasOption = Annotated[
-    str | None,
-    _registry("A", "Alias that is moved to the version if it passes."),
+    str | None, _registry("A", "Alias that is moved to the version if it passes.")
 ]
 AuditedModelOption = Annotated[
     str | None,

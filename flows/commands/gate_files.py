@@ -79,9 +79,7 @@ class Decision:
 
 
 def decision_of(
-    record: AuditRecord,
-    accepted: Collection[ReasonCode] = (),
-    policy: PolicySettings | None = None,
+    record: AuditRecord, accepted: Collection[ReasonCode] = (), policy: PolicySettings | None = None
 ) -> Decision:
     """Return whether a model may be released by one audit.
 
@@ -241,11 +239,7 @@ class FileGate:
         """Return the table, and what its columns mean, as `attach` infers it."""
         local = local_path(self.table)
         place = str(local) if local is not None else check_uri(self.table)
-        given: dict[str, Any] = {
-            "label": self.label,
-            "split": self.split,
-            "holdout": self.holdout,
-        }
+        given: dict[str, Any] = {"label": self.label, "split": self.split, "holdout": self.holdout}
         proposal = propose(look(place), given, checkpoints=self.target, one_day=True)
         if proposal.missing:
             flags = ", ".join(_FLAGS[key] for key in proposal.missing)

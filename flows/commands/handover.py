@@ -21,9 +21,7 @@ _PRINTING = 60
 
 
 @app.command(rich_help_panel=OPERATE)
-def make_key(
-    file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")],
-) -> None:
+def make_key(file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")]) -> None:
     """Make a random key, of public statements' noise or of a holdout, in a file of mode 600.
 
     Keep it: with another key no statement, and no audit of such a holdout, can be repeated.

@@ -18,12 +18,7 @@ from flows.commands.options import (
     open_warehouse,
     toml_of,
 )
-from flows.commands.printing import (
-    begin_prefect,
-    console,
-    print_rows,
-    quiet,
-)
+from flows.commands.printing import begin_prefect, console, print_rows, quiet
 from privcore.exceptions import TerminalError
 
 _DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
@@ -278,10 +273,7 @@ def check(
 
 @app.command(rich_help_panel=OPERATE)
 def overdue(
-    day: DayOption = None,
-    config: ConfigOption = None,
-    *,
-    as_json: JsonOption = False,
+    day: DayOption = None, config: ConfigOption = None, *, as_json: JsonOption = False
 ) -> None:
     """List the models without an audit whose deadline has passed, and alert.
 
@@ -372,13 +364,7 @@ def manifest(
     if model_file is None or table is None or label is None or day is None:
         raise typer.BadParameter("give MODEL_FILE, --table, --label and --day; or --schema.")
     proposed = proposed_manifest(
-        model_file,
-        table,
-        model=model,
-        day=day,
-        dataset=dataset,
-        label=label,
-        privacy=privacy,
+        model_file, table, model=model, day=day, dataset=dataset, label=label, privacy=privacy
     )
     typer.echo(json.dumps(proposed, indent=2))
 

@@ -99,8 +99,7 @@ DayOption = Annotated[
 ModelsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--model",
-        help="Audit only this model (repeatable); by default all models of the settings.",
+        "--model", help="Audit only this model (repeatable); by default all models of the settings."
     ),
 ]
 

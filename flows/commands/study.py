@@ -249,8 +249,7 @@ def exam(
         ),
     ] = None,
     scale: Annotated[
-        float,
-        typer.Option(help="Share of the audits: 1 takes five minutes of one core for ours."),
+        float, typer.Option(help="Share of the audits: 1 takes five minutes of one core for ours.")
     ] = 1.0,
 ) -> None:
     """Examine auditors of label privacy: whom they accuse wrongly, what they find, their seconds.

@@ -136,8 +136,7 @@ def compact(
     config: ConfigOption = None,
     *,
     retain: Annotated[
-        int,
-        typer.Option(metavar="DAYS", help="Number of days that replaced files stay."),
+        int, typer.Option(metavar="DAYS", help="Number of days that replaced files stay.")
     ] = 30,
     delete_before: Annotated[
         dt.date | None,

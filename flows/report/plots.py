@@ -7,16 +7,7 @@ from each other in one small plot.
 
 import numpy as np
 
-from flows.report.canvas import (
-    Canvas,
-    Drawing,
-    Scale,
-    Size,
-    day_axis,
-    day_number,
-    unbroken,
-    var,
-)
+from flows.report.canvas import Canvas, Drawing, Scale, Size, day_axis, day_number, unbroken, var
 from flows.report.history import Figure, History, values
 from privcore.lower_bounds.verdicts import Verdict
 

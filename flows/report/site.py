@@ -20,14 +20,7 @@ from flows.files import read_plain, replace_file
 from flows.report import plots
 from flows.report.canvas import inline_svg
 from flows.report.history import History, history_of
-from flows.report.pages import (
-    Entry,
-    Undrawn,
-    blocks_of,
-    index_page,
-    model_page,
-    undrawn_page,
-)
+from flows.report.pages import Entry, Undrawn, blocks_of, index_page, model_page, undrawn_page
 from flows.report.report_rows import Details, Tables, read_tables, shared_labels
 from flows.report.sentences import tally_sentence
 from flows.report.templating import rendered

@@ -156,12 +156,7 @@ def _title(planned: Sequence[Planned]) -> str:
     return f"{', '.join(each.job.model for each in planned)} {planned[0].job.day}"
 
 
-@prefect.task(
-    name="audit",
-    task_run_name="audit {title}",
-    persist_result=False,
-    **runs.RETRIES,
-)
+@prefect.task(name="audit", task_run_name="audit {title}", persist_result=False, **runs.RETRIES)
 def audit(
     title: str, planned: tuple[Planned, ...], settings: Settings, executor: Executor
 ) -> list[Audited]:

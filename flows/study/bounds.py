@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from flows.study.printed import (
-    REIDENTIFICATION,
-    RENYI,
-    WORST_CASE,
-    PrintedTable,
-    printed_values,
-)
+from flows.study.printed import REIDENTIFICATION, RENYI, WORST_CASE, PrintedTable, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import Axis, CellRow, chart, points_of, printed_at
 from privcore.upper_bounds import (

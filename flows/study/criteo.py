@@ -43,13 +43,7 @@ from workers.datasets.criteo import (
     synthetic_day,
 )
 from workers.labels.columns import HOLDOUT, TRAIN
-from workers.training.methods import (
-    Learner,
-    MultiStage,
-    Pate,
-    TrainedModel,
-    TrainingData,
-)
+from workers.training.methods import Learner, MultiStage, Pate, TrainedModel, TrainingData
 
 SEED = 2511
 PATE = "pate"

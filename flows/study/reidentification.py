@@ -19,15 +19,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    binomial_error,
-    chart,
-    paragraphs,
-    points_of,
-    table_of,
-)
+from flows.study.tables import Axis, CellRow, binomial_error, chart, paragraphs, points_of, table_of
 from privcore.attacks import (
     anisotropic_log_likelihood,
     generator,
@@ -154,11 +146,9 @@ def population(statistic: str, seed: int) -> Population:
     labels = np.arange(RECORDS) % 2
     features = random.standard_normal((RECORDS, 2)) + 1.5 * labels[:, np.newaxis]
     features[0] = [6.0, -6.0]  # one record is unlike the others
-    train, loss = {
-        MEAN: _mean,
-        LOGISTIC: _logistic_regression,
-        LEAVES: _leaf_values,
-    }[statistic](features, labels, random)
+    train, loss = {MEAN: _mean, LOGISTIC: _logistic_regression, LEAVES: _leaf_values}[statistic](
+        features, labels, random
+    )
     halves = training_sets(RECORDS, size=RECORDS // 2)
     quarters = training_sets(RECORDS, size=RECORDS // 4)
     known = {

@@ -21,14 +21,7 @@ from numpy.typing import NDArray
 from flows.files import replace_file
 from flows.progress import announce
 from flows.report.study_page import StudyTable, study_page
-from flows.study.printed import (
-    RULE,
-    Ours,
-    Setting,
-    judged_rows,
-    judged_tables,
-    settings_table,
-)
+from flows.study.printed import RULE, Ours, Setting, judged_rows, judged_tables, settings_table
 from flows.study.tables import CellRow, write_svg
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor, on_ray

@@ -12,18 +12,8 @@ from .game import (
     replay,
 )
 from .hashing import generator, stream_key
-from .holdout_sketch import (
-    HoldoutSketch,
-    hashed_numbers,
-    hashed_words,
-    same_holdout,
-)
-from .holdout_suspicion import (
-    SUSPICIOUS,
-    holdout_suspicion,
-    suspect_sentence,
-    untested_sentence,
-)
+from .holdout_sketch import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
+from .holdout_suspicion import SUSPICIOUS, holdout_suspicion, suspect_sentence, untested_sentence
 from .known_labels import LabelFit, fit_of, label_fit
 from .lazy_sampling import (
     PLAIN,
@@ -50,14 +40,7 @@ from .membership import (
     own_label,
     pair,
 )
-from .odds import (
-    OddsTally,
-    Predictions,
-    grouped_odds,
-    odds_cells,
-    odds_tally,
-    unread_odds,
-)
+from .odds import OddsTally, Predictions, grouped_odds, odds_cells, odds_tally, unread_odds
 from .query_adversary import (
     Adversary,
     Disagreement,
@@ -110,22 +93,9 @@ from .secret_leakage import (
     tuned_training,
 )
 from .segments import SegmentTree, Split, fit_segments
-from .student import (
-    Context,
-    Student,
-    fit_student,
-    folds_of,
-    learned,
-    probabilities_of,
-)
+from .student import Context, Student, fit_student, folds_of, learned, probabilities_of
 from .tallies import SliceTallies, StudentTallies, Tallies, slice_tallies, unlike_arms
-from .unit_records import (
-    ScoredRecords,
-    UnitChoices,
-    UnitRecords,
-    unit_records,
-    unit_tallies,
-)
+from .unit_records import ScoredRecords, UnitChoices, UnitRecords, unit_records, unit_tallies
 
 __all__ = [
     "NEARLY",

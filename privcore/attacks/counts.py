@@ -16,9 +16,7 @@ class Counts:
 
     def __add__(self, other: Self) -> Self:
         """Return the counts of both sets of records."""
-        return type(self)(
-            *(getattr(self, name) + getattr(other, name) for name in self.__slots__),
-        )
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def __eq__(self, other: object) -> bool:
         """Return whether every count is the same."""

@@ -92,9 +92,7 @@ class Tally(Counts):
         if self.records == 0 or other.records == 0:  # nothing to add, and no arrays to copy
             return self if other.records == 0 else other
         return Tally(
-            self.records + other.records,
-            self.guesses + other.guesses,
-            self.correct + other.correct,
+            self.records + other.records, self.guesses + other.guesses, self.correct + other.correct
         )
 
     def __reduce__(self) -> tuple[Callable[..., "Tally"], tuple[Any, ...]]:

@@ -186,9 +186,7 @@ class Predictions:
 
 
 def odds_tally(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> OddsTally:
     """Count what both models say of one class of each record, and whether it is the label.
 
@@ -223,9 +221,7 @@ def grouped_odds(
 
 
 def odds_cells(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-    labels: NDArray[np.integer],
+    target: NDArray[np.float64], proxy: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> NDArray[np.int64]:
     """Return where each record counts in a flat `OddsTally`, shape (records,).
 
@@ -237,10 +233,7 @@ def odds_cells(
     return cells
 
 
-def unread_odds(
-    target: NDArray[np.float64],
-    proxy: NDArray[np.float64],
-) -> OddsTally:
+def unread_odds(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> OddsTally:
     """Return the tally of records whose label cannot be read: each counts as another class.
 
     Args and errors are those of `odds_tally`.

@@ -78,10 +78,7 @@ def infer_membership(adversary: Adversary, targets: Groups) -> NDArray[np.bool_]
 
 
 def infer_attribute(
-    adversary: Adversary,
-    targets: Groups,
-    column: int,
-    candidates: CandidateCells | None = None,
+    adversary: Adversary, targets: Groups, column: int, candidates: CandidateCells | None = None
 ) -> NDArray[np.int64]:
     """Return the cell of `column` of each target, by bisection; shape (targets,) (Example 3.10).
 

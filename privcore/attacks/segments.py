@@ -186,10 +186,7 @@ def _borders(column: NDArray[np.float64], parts: int) -> NDArray[np.float64]:
 
 
 def _best(
-    context: Context,
-    moved: NDArray[np.float64],
-    borders: list[NDArray[np.float64]],
-    fewest: int,
+    context: Context, moved: NDArray[np.float64], borders: list[NDArray[np.float64]], fewest: int
 ) -> tuple[float, Split | None]:
     """Return the split that explains most of the variance, and how much; None where none does."""
     best, found = 1e-9 * float(np.sum(moved**2)), None

@@ -84,12 +84,7 @@ class Tallies:
 
     @classmethod
     def zero(
-        cls,
-        *,
-        repetitions: int,
-        classes: int,
-        groups: int = 1,
-        student: bool = False,
+        cls, *, repetitions: int, classes: int, groups: int = 1, student: bool = False
     ) -> "Tallies":
         """Return the tallies of no records in this many groups, the identity of addition."""
         game, empty = Tally.zero(repetitions), (OddsTally.zero(),) * groups

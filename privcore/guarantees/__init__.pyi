@@ -21,15 +21,7 @@ from .conversions import (
     pure_renyi,
     renyi_epsilon,
 )
-from .families import (
-    ApproxDP,
-    Family,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    PureDP,
-    check_delta,
-)
+from .families import ApproxDP, Family, Gaussian, Guarantee, Laplace, PureDP, check_delta
 from .relations import Relation, implied, simulated_epsilon
 
 __all__ = [

@@ -501,9 +501,7 @@ class DpSgd:
             Neighbors.REPLACE: NeighboringRelation.REPLACE_ONE,
         }[self.neighbors]
         step = privacy_loss_distribution.from_gaussian_mechanism(
-            self.noise_multiplier,
-            sampling_prob=self.sampling_rate,
-            neighboring_relation=relation,
+            self.noise_multiplier, sampling_prob=self.sampling_rate, neighboring_relation=relation
         )
         return step.self_compose(self.steps)
 

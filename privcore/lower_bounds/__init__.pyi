@@ -2,20 +2,9 @@ from .betting import Stakes, bets_epsilon_lower, stakes_for
 from .claims import Claim
 from .evidence import MISLED, Evidence, misled_pvalue, read_evidence, segment_night
 from .false_discovery import false_discovery_qvalues
-from .fdp import (
-    best_epsilon,
-    claim_pvalue,
-    epsilon_lower,
-)
-from .game_evidence import (
-    GameEvidence,
-    choice_epsilon_lower,
-    game_evidence,
-)
-from .matched import (
-    matched_epsilon_lower,
-    matched_log_wealth,
-)
+from .fdp import best_epsilon, claim_pvalue, epsilon_lower
+from .game_evidence import GameEvidence, choice_epsilon_lower, game_evidence
+from .matched import matched_epsilon_lower, matched_log_wealth
 from .notebook import AuditAnswer, audit_models, audit_probabilities
 from .notebook_input import Arm
 from .power import OFFSETS, ImaginedNight, Power, nights_until_conclusive, sees_from_together

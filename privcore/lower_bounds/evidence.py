@@ -16,20 +16,10 @@ from privcore.lower_bounds.betting import Stakes, bets_epsilon_lower, stakes_for
 from privcore.lower_bounds.claims import Claim
 from privcore.lower_bounds.game_evidence import GameEvidence, game_evidence
 from privcore.lower_bounds.imagined import imagine
-from privcore.lower_bounds.matched import (
-    MatchedRecords,
-    PairedRecords,
-    log_mean,
-    tables_log_wealth,
-)
+from privcore.lower_bounds.matched import MatchedRecords, PairedRecords, log_mean, tables_log_wealth
 from privcore.lower_bounds.power import Power, power_of
 from privcore.lower_bounds.question import Grid, Secret
-from privcore.lower_bounds.windows import (
-    WINDOW_EPSILONS,
-    WINDOW_NIGHTS,
-    ClaimedNight,
-    Night,
-)
+from privcore.lower_bounds.windows import WINDOW_EPSILONS, WINDOW_NIGHTS, ClaimedNight, Night
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +204,7 @@ def _night(design: MatchedRecords, stakes: Stakes) -> Night:
 
 
 def _design(
-    tallies: Tallies,
-    *,
-    members: bool,
-    held: int,
-    random: np.random.Generator,
-    proxy_doubtful: bool,
+    tallies: Tallies, *, members: bool, held: int, random: np.random.Generator, proxy_doubtful: bool
 ) -> MatchedRecords:
     """Return what is bet on: pairs for membership, else matched records."""
     if members:

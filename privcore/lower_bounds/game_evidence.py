@@ -10,12 +10,7 @@ from scipy.special import expit
 from privcore.attacks import Tally
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP
 from privcore.lower_bounds.claims import Claim, guess_counts
-from privcore.lower_bounds.fdp import (
-    best_epsilon,
-    check_significance,
-    claim_pvalue,
-    epsilon_lower,
-)
+from privcore.lower_bounds.fdp import best_epsilon, check_significance, claim_pvalue, epsilon_lower
 from privcore.lower_bounds.question import Grid
 
 PAPER_FRACTIONS = tuple(percent / 100.0 for percent in range(1, 101))
@@ -145,11 +140,7 @@ def lower_median(values: NDArray[np.float64]) -> float:
 
 
 def _corrected(
-    tally: Tally,
-    guesses: NDArray[np.int64],
-    correct: NDArray[np.int64],
-    claim: Claim,
-    each: float,
+    tally: Tally, guesses: NDArray[np.int64], correct: NDArray[np.int64], claim: Claim, each: float
 ) -> float:
     if guesses.size == 1:
         # The bound grows with the count, so the median's bound is the bounds' median.

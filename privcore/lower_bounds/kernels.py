@@ -91,12 +91,7 @@ def _yet_to_come(i: int, guesses: int, slope: float, step: float, least: float) 
 
 @njit(cache=True)
 def excess(
-    records: int,
-    guesses: int,
-    correct: int,
-    significance: float,
-    shift: float,
-    tradeoff: Kernel,
+    records: int, guesses: int, correct: int, significance: float, shift: float, tradeoff: Kernel
 ) -> float:
     """Return by how much r + h exceeds guesses/records at the end: rejected where above 0.
 
@@ -144,12 +139,7 @@ def excess(
 
 @njit(cache=True)
 def rejects(
-    records: int,
-    guesses: int,
-    correct: int,
-    significance: float,
-    shift: float,
-    tradeoff: Kernel,
+    records: int, guesses: int, correct: int, significance: float, shift: float, tradeoff: Kernel
 ) -> bool:
     """Return whether the trade-off function is rejected at `significance`."""
     return excess(records, guesses, correct, significance, shift, tradeoff) > 0.0

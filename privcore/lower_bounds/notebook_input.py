@@ -34,12 +34,7 @@ from privcore.attacks import (
     stream_key,
 )
 from privcore.attacks.hashing import record_streams
-from privcore.attacks.known_labels import (
-    better_order,
-    exchanged_words,
-    label_fit,
-    proxy_sentence,
-)
+from privcore.attacks.known_labels import better_order, exchanged_words, label_fit, proxy_sentence
 from privcore.attacks.odds import MOST_GROUPS
 from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError

@@ -286,9 +286,7 @@ def _size_needed(imagined: Imagined, claim: Claim, seed: int) -> int | None:
     return high
 
 
-def _by_level(
-    nights: Sequence[ImaginedNight],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _by_level(nights: Sequence[ImaginedNight]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return moments at each level of bets, shape (nights, levels and strategies, offsets)."""
     check_one_kind([night.price for night in nights])
     within = np.array([night.epsilon for night in nights])[:, None] <= np.array(LEVELS)

@@ -413,12 +413,7 @@ class LabelCheck:
 
 
 def check_counts(
-    counts: Counts,
-    *,
-    same: Counts,
-    declared: Declared,
-    column: Guesses | None = None,
-    seed: int,
+    counts: Counts, *, same: Counts, declared: Declared, column: Guesses | None = None, seed: int
 ) -> LabelCheck:
     """Return what rows, one for each record, say of a declaration.
 

@@ -10,12 +10,7 @@ from .local_sensitivity import (
     bootstrap_sensitivity,
     local_sensitivity,
 )
-from .marginals import (
-    marginal,
-    marginals_deviation,
-    marginals_touching,
-    noisy_marginals,
-)
+from .marginals import marginal, marginals_deviation, marginals_touching, noisy_marginals
 from .noisy_max import NoisyMax, count_votes
 from .noisy_sgd import NoisySgd, train_secrets
 from .protected_table import ProtectedTable
@@ -27,13 +22,7 @@ from .randomized_response import (
     measure_prior,
     uncorrected_inverse,
 )
-from .threshold_queries import (
-    Column,
-    Groups,
-    Predicates,
-    QueryInterface,
-    RestrictedInterface,
-)
+from .threshold_queries import Column, Groups, Predicates, QueryInterface, RestrictedInterface
 
 __all__ = [
     "BootstrapLaplace",

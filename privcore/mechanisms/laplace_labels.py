@@ -7,11 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privcore.mechanisms.parameter_checks import (
-    check_classes,
-    check_labels,
-    check_parameter,
-)
+from privcore.mechanisms.parameter_checks import check_classes, check_labels, check_parameter
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import (
-    NoisyMaxGaussian,
-    NoisyMaxLaplace,
-    gaussian_mu,
-)
+from privcore.guarantees import NoisyMaxGaussian, NoisyMaxLaplace, gaussian_mu
 from privcore.mechanisms.parameter_checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]

@@ -222,10 +222,7 @@ class RandomizedResponseWithPrior:
         return matrix
 
     def sample(
-        self,
-        labels: NDArray[np.int64],
-        prior: NDArray[np.float64],
-        random: np.random.Generator,
+        self, labels: NDArray[np.int64], prior: NDArray[np.float64], random: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return one answer per label, shape (records,).
 

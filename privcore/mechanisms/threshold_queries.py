@@ -249,11 +249,7 @@ class RestrictedInterface:
     """
 
     def __init__(
-        self,
-        interface: QueryInterface,
-        *,
-        queries: float = math.inf,
-        minimum_epsilon: float = 0.0,
+        self, interface: QueryInterface, *, queries: float = math.inf, minimum_epsilon: float = 0.0
     ) -> None:
         for name, value in (("queries", queries), ("minimum_epsilon", minimum_epsilon)):
             if not value >= 0.0:

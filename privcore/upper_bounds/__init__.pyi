@@ -9,13 +9,7 @@ from .attack_success import (
     success_bound,
     tradeoff_success_bound,
 )
-from .priors import (
-    attempts_prior,
-    joint_prior,
-    reconstruction_prior,
-    uniform_prior,
-    zipf_prior,
-)
+from .priors import attempts_prior, joint_prior, reconstruction_prior, uniform_prior, zipf_prior
 from .promised import Promised
 from .published import (
     AdvantageCurve,

@@ -28,12 +28,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from privcore.attacks import (
-    PaperScore,
-    Tallies,
-    label_inference,
-    odds_tally,
-)
+from privcore.attacks import PaperScore, Tallies, label_inference, odds_tally
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.benchmarks.measure import usage
 from tests.support.audits import run_audits

@@ -76,11 +76,7 @@ class Arena:
 
     def start(self, warehouse: str) -> subprocess.Popen[str]:
         """Start a driver."""
-        given = {
-            "address": self.cluster.address,
-            "lake": self.lake.uri,
-            "warehouse": warehouse,
-        }
+        given = {"address": self.cluster.address, "lake": self.lake.uri, "warehouse": warehouse}
         return subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.driver", json.dumps(given)],
             cwd=ROOT,

@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.chaos.arena import (
-    UNITS,
-    Arena,
-    disturb_after,
-    fill_store,
-    outcome,
-    wait_until,
-)
+from tests.chaos.arena import UNITS, Arena, disturb_after, fill_store, outcome, wait_until
 
 
 @pytest.fixture(scope="module")

@@ -47,9 +47,7 @@ def service(site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield started
 
 
-def test_an_audit_on_demand_completes_with_an_event_and_its_record(
-    service: Service,
-) -> None:
+def test_an_audit_on_demand_completes_with_an_event_and_its_record(service: Service) -> None:
     identity = service.start("audit-model/on-demand", model=BROKEN, day=str(YESTERDAY))
     run = service.ended(identity)
     state = run["state"]
@@ -61,8 +59,7 @@ def test_an_audit_on_demand_completes_with_an_event_and_its_record(
 
     def event() -> Any:
         told = service.post(
-            "/events/filter",
-            filter={"event": {"name": ["privaudit.violated"]}, "occurred": {}},
+            "/events/filter", filter={"event": {"name": ["privaudit.violated"]}, "occurred": {}}
         )
         return told["events"]
 

@@ -12,15 +12,7 @@ from flows.commands.options import parse_moment
 from flows.failures import in_one_sentence
 from flows.settings import load_settings
 from tests.flows.conftest import Answer, Command
-from tests.support.lake import (
-    DAY,
-    EVE,
-    MEMORISE,
-    declared,
-    model_path,
-    put_model,
-    write_settings,
-)
+from tests.support.lake import DAY, EVE, MEMORISE, declared, model_path, put_model, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.lake.layout import Lake

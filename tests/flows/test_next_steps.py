@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.next_steps import (
-    SERVE,
-    Role,
-    card_of,
-    cards_of,
-    rank_of,
-    with_next_steps,
-)
+from flows.next_steps import SERVE, Role, card_of, cards_of, rank_of, with_next_steps
 from privcore.lower_bounds.verdicts import Cause, ReasonCode, Trust, Verdict
 from tests.flows.conftest import Command
 from tests.support.lake import DAY

@@ -117,8 +117,7 @@ def test_a_claim_for_a_row_is_not_held_against_persons(way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", SERVICE)
 @pytest.mark.parametrize(
-    "twin",
-    ["rows of persons held out one by one", "privacy_unit is a person, claim for a person"],
+    "twin", ["rows of persons held out one by one", "privacy_unit is a person, claim for a person"]
 )
 def test_persons_whose_unit_is_the_claims_are_audited(twin: str, way: str) -> None:
     assert nothing_wrong(answered(TWINS[twin], way))

@@ -14,14 +14,7 @@ from pyarrow.parquet import encryption
 
 from tests.hostile.columns import MAKERS
 from tests.hostile.night import EIGHTH, Hostile, own_labels, with_column
-from tests.support.lake import (
-    DAY,
-    declared,
-    edit_manifest,
-    label_path,
-    manifest_of,
-    model_path,
-)
+from tests.support.lake import DAY, declared, edit_manifest, label_path, manifest_of, model_path
 from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
 

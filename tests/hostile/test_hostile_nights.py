@@ -10,12 +10,7 @@ import pytest
 
 import flows.notify.alerts
 from tests.hostile.inputs import inputs_by_kind
-from tests.hostile.night import (
-    Hostile,
-    check,
-    make_template,
-    play,
-)
+from tests.hostile.night import Hostile, check, make_template, play
 from workers.audit import accounting, record_promises
 from workers.contained import Contained
 from workers.executors import on_ray
@@ -53,8 +48,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    template: Lake,
-    tmp_path_factory: pytest.TempPathFactory,
+    template: Lake, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Any]]:
     """Yield what the seven records say without a hostile input; Ray runs."""
     with on_ray("local", 2):

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flows.commands.terminal_tables import audits_table
-from privcore.rounding import (
-    down,
-    odds_at_least,
-    odds_at_most,
-    percent_up,
-    significant_up,
-    up,
-)
+from privcore.rounding import down, odds_at_least, odds_at_most, percent_up, significant_up, up
 from tests.support.report import record
 
 GRID = np.linspace(0.0, 27.99, 2800)

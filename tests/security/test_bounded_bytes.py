@@ -274,10 +274,7 @@ def test_datasets_of_studies_are_read_within_bounds(
 
 @pytest.mark.parametrize(
     ("column", "bound", "said"),
-    [
-        ([0.5] * 99_999, "PROBABILITIES", "has 99,999 values"),
-        (0.5, "SHARD_BYTES", "pages of 800,"),
-    ],
+    [([0.5] * 99_999, "PROBABILITIES", "has 99,999 values"), (0.5, "SHARD_BYTES", "pages of 800,")],
 )
 def test_pages_are_believed_before_the_footer(
     tmp_path: pathlib.Path, limit: Limit, column: object, bound: str, said: str

@@ -10,15 +10,7 @@ import pytest
 from flows.commands.verify import _found
 from flows.settings import load_settings
 from privcore.exceptions import TerminalError
-from tests.support.lake import (
-    DAY,
-    EVE,
-    PLAN,
-    edit_manifest,
-    label_path,
-    model_path,
-    small_lake,
-)
+from tests.support.lake import DAY, EVE, PLAN, edit_manifest, label_path, model_path, small_lake
 from workers.audit.run import run_audit
 from workers.evidence.attestation import read_public_key
 from workers.executors import InProcess
@@ -120,11 +112,7 @@ def test_a_day_that_is_a_link_to_another_day_is_refused(tmp_path: pathlib.Path) 
 
 @pytest.mark.parametrize(
     "read",
-    [
-        load_settings,
-        read_public_key,
-        lambda path: _found(path, []),
-    ],
+    [load_settings, read_public_key, lambda path: _found(path, [])],
     ids=["config", "trust", "bundle"],
 )
 def test_a_pipe_is_not_waited_for(

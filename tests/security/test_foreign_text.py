@@ -208,8 +208,7 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"],
+    "words", ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"]
 )
 def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None:
     """Jira's and Redmine's were; and Alertmanager sends a model's name to Slack as it is."""

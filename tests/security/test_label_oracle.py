@@ -26,12 +26,7 @@ from privcore.guarantees import PureDP
 from privcore.lower_bounds.fdp import epsilon_lower
 from privcore.publication import KeyedBits, discrete_laplace, exactly
 from privcore.publication.noisy_wealth import SENSITIVITY, UNITS
-from tests.support.lake import (
-    DAY,
-    label_path,
-    put_labels,
-    write_settings,
-)
+from tests.support.lake import DAY, label_path, put_labels, write_settings
 from tests.support.tiers import tiered
 from workers.audit.run import run_audit
 from workers.evidence.attestation import attest

@@ -8,15 +8,7 @@ import polars as pl
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support.lake import (
-    BINARY,
-    DAY,
-    EVE,
-    PLAN,
-    declared,
-    label_rows,
-    put_labels,
-)
+from tests.support.lake import BINARY, DAY, EVE, PLAN, declared, label_rows, put_labels
 from tests.support.onnx_files import onnx_file
 from workers.audit.run import run_audit
 from workers.executors import InProcess

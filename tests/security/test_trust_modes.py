@@ -190,11 +190,7 @@ def test_an_earlier_model_that_was_registered_since_is_passed_over(world: World)
     both = pl.concat([TRAINING[EVE], TRAINING[DAY]])
     world.register(EVE, trained(both), at(AFTER[DAY], 4))
     row = world.audit()
-    assert (row.verdict, row.reason_code, row.trust) == (
-        "failed",
-        "proxy_unusable",
-        "independent",
-    )
+    assert (row.verdict, row.reason_code, row.trust) == ("failed", "proxy_unusable", "independent")
     assert f"and was registered before {DAY} began" in row.reason
     older = EVE - dt.timedelta(days=1)
     world.register(older, trained(rows_of(older, 5)), at(EVE, 3))

@@ -18,13 +18,7 @@ from workers.labels.shards import write_labels
 from workers.lake.checkpoints import Checkpoint
 from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.lake.manifest import (
-    Feature,
-    LabelColumn,
-    Manifest,
-    Privacy,
-    TrainedOn,
-)
+from workers.lake.manifest import Feature, LabelColumn, Manifest, Privacy, TrainedOn
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.label_places import LakeLabels

@@ -6,10 +6,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from privcore.attacks import odds_tally
-from privcore.attacks.matching import (
-    SHARES,
-    recalibrate,
-)
+from privcore.attacks.matching import SHARES, recalibrate
 
 
 def rows_of(arm):

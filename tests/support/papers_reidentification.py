@@ -49,12 +49,7 @@ REIDENTIFICATION = Paper(
             "a statistic of small deviation and huge sensitivity",
             "upper_bounds.reciprocal_sum_deviation upper_bounds.reciprocal_sum_sensitivity",
         ),
-        Entry(
-            "Figure 1",
-            "noise for RIP and for DP",
-            "upper_bounds.noise_needed",
-            "whole: agrees",
-        ),
+        Entry("Figure 1", "noise for RIP and for DP", "upper_bounds.noise_needed", "whole: agrees"),
     ),
     REIDENTIFICATION_ERRATA,
 )

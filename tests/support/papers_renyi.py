@@ -22,11 +22,7 @@ RENYI = Paper(
             "guarantees.renyi_epsilon",
             "agrees; ours is the improved conversion of Balle et al., never above the printed",
         ),
-        Entry(
-            "Equation (1)",
-            "probability preservation",
-            "upper_bounds.renyi_success_bound",
-        ),
+        Entry("Equation (1)", "probability preservation", "upper_bounds.renyi_success_bound"),
         Entry(
             "Theorem 1",
             "leakage from above and from below",

@@ -57,9 +57,7 @@ WORST_CASE = Paper(
             "upper_bounds.reconstruction_prior",
         ),
         Entry(
-            "Theorem 3.3",
-            "one output, a known number of lost targets",
-            "upper_bounds.SuccessCount",
+            "Theorem 3.3", "one output, a known number of lost targets", "upper_bounds.SuccessCount"
         ),
         Entry(
             "Corollary 3.4",
@@ -95,10 +93,7 @@ WORST_CASE = Paper(
             "every single output",
         ),
         Entry(
-            "Figure 1",
-            "bounds against the prior",
-            "upper_bounds.success_curves",
-            "whole: agrees",
+            "Figure 1", "bounds against the prior", "upper_bounds.success_curves", "whole: agrees"
         ),
         Entry(
             "Figure 2",

@@ -82,11 +82,7 @@ def _options(command: Any) -> Iterator[str]:
 def commands() -> str:
     """Return the page of commands."""
     group: Any = typer.main.get_command(app)
-    lines = [
-        "# Commands",
-        "",
-        _COMMANDS,
-    ]
+    lines = ["# Commands", "", _COMMANDS]
     for name, command in _leaves(group, "privaudit"):
         lines += ["", f"## {name}", "", _paragraphs(command.help or "")]
         if rows := list(_options(command)):

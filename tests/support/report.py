@@ -9,12 +9,7 @@ import polars as pl
 from flows.report.report_rows import Tables
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.nights_together import AuditedNight
-from workers.warehouse.schema import (
-    BoundRow,
-    PromiseRow,
-    ReliabilityRow,
-    SliceRow,
-)
+from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, SliceRow
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import arrow_schema
 

@@ -129,9 +129,7 @@ def until(found: Callable[[], Any], seconds: float) -> Any:
 
 @contextlib.contextmanager
 def running(
-    site: pathlib.Path,
-    home: pathlib.Path,
-    database: str | None = None,
+    site: pathlib.Path, home: pathlib.Path, database: str | None = None
 ) -> Iterator[Service]:
     """Run a server and a worker with everything of deploy/ on it.
 

@@ -25,15 +25,7 @@ from flows.settings import RaySettings
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.audits import run_audits
 from tests.support.in_a_child import dies, fails, refuses, sleeps, times
-from tests.support.lake import (
-    DAY,
-    PLAN,
-    declared,
-    figures,
-    label_path,
-    label_rows,
-    small_lake,
-)
+from tests.support.lake import DAY, PLAN, declared, figures, label_path, label_rows, small_lake
 from tests.support.tiers import tiered
 from tests.test_architecture import ROOT
 from workers import executors
@@ -412,8 +404,7 @@ def test_what_may_go_away_is_tried_again(child: OneChild, counted: pathlib.Path,
 
 
 @pytest.mark.parametrize(
-    ("what", "error"),
-    tiered([(fails, TransientError), (dies, LostWorkerError)], always=1, slow=1),
+    ("what", "error"), tiered([(fails, TransientError), (dies, LostWorkerError)], always=1, slow=1)
 )
 def test_what_does_not_go_away_is_told(
     child: OneChild, counted: pathlib.Path, what: Any, error: type[Exception]

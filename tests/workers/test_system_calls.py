@@ -19,9 +19,9 @@ from workers.contained import Contained, closed_here
 ALLOWED = 0x7FFF0000
 FAILS = 0x00050000
 GETPID = {"x86_64": 39, "aarch64": 172}
-_SHMGET, _PRLIMIT, _SETPRIORITY = {
-    "aarch64": (194, 261, 140),
-}.get(platform.machine(), (29, 302, 141))
+_SHMGET, _PRLIMIT, _SETPRIORITY = {"aarch64": (194, 261, 140)}.get(
+    platform.machine(), (29, 302, 141)
+)
 
 
 def outcome(lines: list[tuple[int, int, int, int]], identity: int, call: int, argument: int) -> int:

@@ -11,13 +11,7 @@ import unicodedata
 from privcore.guarantees import ApproxDP, Family, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Secret, says_nothing
 from privcore.lower_bounds.verdicts import ReasonCode
-from workers.lake.manifest import (
-    OF_LABELS,
-    POLICY,
-    Privacy,
-    PrivatisedBy,
-    guarantee_of,
-)
+from workers.lake.manifest import OF_LABELS, POLICY, Privacy, PrivatisedBy, guarantee_of
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source

@@ -19,18 +19,10 @@ from privcore.guarantees.accounts import (
     RandomizedResponseWithPriorAccount,
     mechanism_from_manifest,
 )
-from privcore.lower_bounds.applied_response import (
-    AppliedResponse,
-    applied_response,
-)
+from privcore.lower_bounds.applied_response import AppliedResponse, applied_response
 from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import down, exact, percent_up, up
-from workers.audit.declaration import (
-    covers,
-    label_column_holds,
-    names_holder,
-    said_of_labels_in,
-)
+from workers.audit.declaration import covers, label_column_holds, names_holder, said_of_labels_in
 from workers.audit.proving import Proved
 from workers.audit.record import Inputs
 from workers.audit.request import Request

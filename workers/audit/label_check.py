@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import HoldoutSketch
 from privcore.lower_bounds.question import leak_to_be_seen
-from privcore.lower_bounds.released_columns import (
-    BINS,
-    SearchedRows,
-    chosen_guesses,
-    reads_more,
-)
+from privcore.lower_bounds.released_columns import BINS, SearchedRows, chosen_guesses, reads_more
 from privcore.lower_bounds.released_labels import (
     Declared,
     Guesses,

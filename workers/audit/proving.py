@@ -177,11 +177,7 @@ def _evaluated(
 
 
 def check_scanned(
-    game: Game,
-    result: PartialResult,
-    counted: Callable[[], Tallies],
-    *,
-    words: Callable[[], str],
+    game: Game, result: PartialResult, counted: Callable[[], Tallies], *, words: Callable[[], str]
 ) -> Tallies:
     """Return what was scanned, once it is enough to be read; else `words` may say why it is not.
 
@@ -246,8 +242,7 @@ def _check_records(tallies: Tallies, plan: Plan, advice: str) -> None:
         )
     if control == 0:
         raise NotEvaluableError(
-            Reason.NO_HOLDOUT,
-            f"No row was held out: hold some rows out of training. {advice}",
+            Reason.NO_HOLDOUT, f"No row was held out: hold some rows out of training. {advice}"
         )
     if control < plan.minimum_control_records:
         raise NotEvaluableError(

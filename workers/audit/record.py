@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import AuditError
-from privcore.lower_bounds import (
-    Evidence,
-    Grid,
-    Secret,
-    read_evidence,
-)
+from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from privcore.lower_bounds.verdicts import ReasonCode, Trust
 from workers.audit.declaration import held_against, label_column_holds
 from workers.audit.judge import Grounds, judged
@@ -208,12 +203,7 @@ def failed_record(
 
 
 def error_record(
-    model: str,
-    day: dt.date,
-    *,
-    plan: Plan,
-    error: BaseException,
-    trust: Trust = Trust.SELF,
+    model: str, day: dt.date, *, plan: Plan, error: BaseException, trust: Trust = Trust.SELF
 ) -> AuditRecord:
     """Return the record of an audit that ended with an error that is not its input's.
 
@@ -222,12 +212,7 @@ def error_record(
     kind = type(error).__name__
     what = str(error) if isinstance(error, AuditError) else "its message is in the run's log."
     return failed_record(
-        model,
-        day,
-        plan=plan,
-        why=kind,
-        reason=f"The audit ended with {kind}: {what}",
-        trust=trust,
+        model, day, plan=plan, why=kind, reason=f"The audit ended with {kind}: {what}", trust=trust
     )
 
 

@@ -158,9 +158,7 @@ def _silent(night: LabelNight) -> LabelNight:
         np.zeros_like(night.ceiling),
         replace(claimed, log_wealth=np.zeros_like(claimed.log_wealth)),
         replace(
-            imagined,
-            mean=np.zeros_like(imagined.mean),
-            variance=np.zeros_like(imagined.variance),
+            imagined, mean=np.zeros_like(imagined.mean), variance=np.zeros_like(imagined.variance)
         ),
         0.0,
     )

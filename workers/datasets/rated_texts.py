@@ -33,15 +33,7 @@ _READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipF
 _NEUTRAL_BELOW = 0.5
 """A mean rating below this, of either sign, rounds to the scale's neutral 0."""
 _SENTIMENT140 = ("sentiment", "id", "date", "query", "user", "text")
-_SENTIMENTS = {
-    "0": -1,
-    "1": 1,
-    "2": 0,
-    "4": 1,
-    "negative": -1,
-    "neutral": 0,
-    "positive": 1,
-}
+_SENTIMENTS = {"0": -1, "1": 1, "2": 0, "4": 1, "negative": -1, "neutral": 0, "positive": 1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

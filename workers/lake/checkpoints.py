@@ -18,12 +18,7 @@ from workers.lake.formats.contract import ModelDescription
 from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, looked_up, named_twice, parse_manifest
-from workers.lake.model_sandbox import (
-    UnreadableModelError,
-    describe_model,
-    known_words,
-    score_rows,
-)
+from workers.lake.model_sandbox import UnreadableModelError, describe_model, known_words, score_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,8 +177,7 @@ def _predicted(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float6
         found = score_rows(content, described, inputs, format=manifest.format, model=model)
     except UnreadableModelError as error:
         raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"The model {manifest.model} of {manifest.day} {error.why}.",
+            Reason.CHECKPOINT_INVALID, f"The model {manifest.model} of {manifest.day} {error.why}."
         ) from None
     if described.classes is None:
         return found

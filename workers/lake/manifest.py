@@ -7,13 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.strict_model import StrictModel

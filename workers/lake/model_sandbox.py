@@ -184,12 +184,7 @@ def read_leaves(
     parts = [np.split(each, ends) for each in (asks.astype(bool), added)]
     grown = zip(np.split(parents, ends), np.split(own, ends), said.rates, *parts, strict=True)
     ensemble = Ensemble(
-        tuple(starmap(Tree, grown)),
-        said.penalty,
-        said.start,
-        said.steps,
-        said.classes,
-        said.factor,
+        tuple(starmap(Tree, grown)), said.penalty, said.start, said.steps, said.classes, said.factor
     )
     return ensemble, numbers[: rows * trees].reshape(rows, trees)
 

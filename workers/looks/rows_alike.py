@@ -21,13 +21,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privcore.attacks import (
-    NEAR_DIGITS,
-    ValueSketch,
-    distinct_sentence,
-    leading_digits,
-    row_sums,
-)
+from privcore.attacks import NEAR_DIGITS, ValueSketch, distinct_sentence, leading_digits, row_sums
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import SPLIT, Batch

@@ -37,13 +37,7 @@ from privcore.publication import (
 from privcore.rounding import guarantee, up
 from workers.lake.layout import open_filesystem, try_writing
 from workers.versions import CODE_VERSION
-from workers.warehouse.delta import (
-    open_table,
-    readable,
-    retry_commits,
-    table_path,
-    whole,
-)
+from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
 from workers.warehouse.schema import ExactStatementRow, StatementFacts
 from workers.warehouse.table_row import Moment
 
@@ -279,10 +273,7 @@ def _untold(one: Statement, made: Statement) -> bool:
 _TABLE = "statements"
 _WRITER = "statements"
 """Every commit names it, so that the log refuses the second of two at once."""
-_CONFIGURATION = {
-    "delta.appendOnly": "true",
-    "delta.dataSkippingStatsColumns": "position",
-}
+_CONFIGURATION = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": "position"}
 _SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("content", pa.string())])
 PAGE = "index.html"
 """The page of all statements, beside their table."""

@@ -175,13 +175,7 @@ def _encoded(
         width = 1.0 if series.dtype.is_integer() else precision
         column = Column.numeric(series.name, *(bounds or ()), precision=width)
         return column, column.encode(series.to_numpy())
-    if series.dtype.base_type() in {
-        pl.String,
-        pl.Boolean,
-        pl.Categorical,
-        pl.Enum,
-        pl.Datetime,
-    }:
+    if series.dtype.base_type() in {pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Datetime}:
         text = series.cast(pl.String)
         column = Column.categorical(series.name, sorted(text.unique()))
         return column, _places(text, column)

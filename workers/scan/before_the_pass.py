@@ -94,11 +94,7 @@ def with_students(
     if samples is None:
         return shared
     students = executor.fold(
-        _teach,
-        samples,
-        range(len(asking)),
-        on_done=lambda _: None,
-        deadline=deadline,
+        _teach, samples, range(len(asking)), on_done=lambda _: None, deadline=deadline
     )
     found = {} if students is None else students.found
     games = list(shared.games)

@@ -169,9 +169,7 @@ def as_objects(words: tuple[pl.Series, ...], rows: int) -> NDArray[np.object_]:
 
 
 def context_of(
-    numbers: NDArray[np.float64],
-    words: tuple[pl.Series, ...],
-    known: tuple[tuple[str, ...], ...],
+    numbers: NDArray[np.float64], words: tuple[pl.Series, ...], known: tuple[tuple[str, ...], ...]
 ) -> Context:
     """Return what rows hold, with words as their places among those that are `known`."""
     codes = np.full((len(numbers), len(words)), -1, dtype=np.int64, order="F")

@@ -42,13 +42,7 @@ from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.columns import SPLIT, Batch, with_missing
-from workers.labels.parquet import (
-    ContentDigest,
-    Footer,
-    RowGroup,
-    read_footer,
-    read_row_group,
-)
+from workers.labels.parquet import ContentDigest, Footer, RowGroup, read_footer, read_row_group
 from workers.labels.shards import Piece, WorkUnit, work_unit_name
 from workers.lake.manifest import class_word
 from workers.looks.listed import look_at
@@ -386,11 +380,7 @@ def _against_student(
 
 
 def scored_batch(
-    shared: LabelPass,
-    game: Game,
-    batch: Batch,
-    scores: SharedScores,
-    labels: NDArray[np.int64],
+    shared: LabelPass, game: Game, batch: Batch, scores: SharedScores, labels: NDArray[np.int64]
 ) -> ScoredBatch:
     """Return all of a batch's rows as the game's models see them."""
     target, proxy = game.source.probabilities(batch, scores)
@@ -479,12 +469,7 @@ def play_arm(
         None
         if len(values) > MAXIMUM_SLICES
         else slice_tallies(
-            dealt,
-            references,
-            groups[rows],
-            values=values,
-            control=control,
-            repetitions=repetitions,
+            dealt, references, groups[rows], values=values, control=control, repetitions=repetitions
         )
         for values, groups in groupings
     )

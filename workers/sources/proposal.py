@@ -36,10 +36,7 @@ _CONTEXT = (
     "keep those that the model was trained on and that were known before the label: the audit "
     "then usually proves more"
 )
-_SCALES = {
-    "probability": ("probability", "probabilities"),
-    "log_odds": ("log-odds", "log-odds"),
-}
+_SCALES = {"probability": ("probability", "probabilities"), "log_odds": ("log-odds", "log-odds")}
 _TRAINED = {"train", "training"}
 _HELD = ("holdout", "hold-out", "hold_out", "test", "testing", "valid", "validation", "val", "dev",
          "eval", "evaluation")  # fmt: skip
@@ -505,11 +502,7 @@ def proposed_manifest(
 
 
 def write_manifests(
-    lake: pathlib.Path,
-    *,
-    dataset: str,
-    label: str,
-    privacy: dict[str, Any] | None = None,
+    lake: pathlib.Path, *, dataset: str, label: str, privacy: dict[str, Any] | None = None
 ) -> Iterator[pathlib.Path]:
     """Write a manifest beside each model file of a lake that has none, and yield where.
 

@@ -17,13 +17,7 @@ from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
 from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
-from workers.lake.manifest import (
-    Feature,
-    LabelColumn,
-    LabelState,
-    OutputCorrection,
-    Privacy,
-)
+from workers.lake.manifest import Feature, LabelColumn, LabelState, OutputCorrection, Privacy
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import SharedScores, Source

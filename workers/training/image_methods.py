@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms import (
-    LaplaceOneHot,
-    RandomizedResponse,
-    RandomizedResponseWithPrior,
-)
+from privcore.mechanisms import LaplaceOneHot, RandomizedResponse, RandomizedResponseWithPrior
 from workers.training.networks import (
     FittedNetwork,
     Network,

@@ -10,11 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privcore.attacks import generator
-from workers.labels.columns import (
-    SPLIT,
-    batches_of,
-    check_columns,
-)
+from workers.labels.columns import SPLIT, batches_of, check_columns
 from workers.labels.parquet import read_footer
 from workers.labels.shards import Piece, find_partition
 from workers.lake import limits

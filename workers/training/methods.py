@@ -65,11 +65,7 @@ class Learner:
         """Number of classes."""
         return len(self.label.classes)
 
-    def fit(
-        self,
-        features: pl.DataFrame,
-        labels: NDArray[np.int64],
-    ) -> Any:
+    def fit(self, features: pl.DataFrame, labels: NDArray[np.int64]) -> Any:
         """Return a model trained on labels, shape (records,), even if all are the same.
 
         Raises:
@@ -98,11 +94,7 @@ class Learner:
             raise InvalidInputError("features", features.columns, rule) from None
         return model
 
-    def _pool(
-        self,
-        features: pl.DataFrame,
-        labels: NDArray[np.int64],
-    ) -> catboost.Pool:
+    def _pool(self, features: pl.DataFrame, labels: NDArray[np.int64]) -> catboost.Pool:
         names = [feature.name for feature in self.features if feature.kind == "categorical"]
         given = np.array(self.label.classes)[labels]
         return catboost.Pool(features, label=given, cat_features=names)

@@ -166,12 +166,7 @@ class StoredTables:
         return self.retry(table, opened)
 
     def insert(
-        self,
-        table: str,
-        rows: pa.Table,
-        *,
-        names: Mapping[str, str],
-        into: deltalake.DeltaTable,
+        self, table: str, rows: pa.Table, *, names: Mapping[str, str], into: deltalake.DeltaTable
     ) -> frozenset[str]:
         """Add all rows of some audits to a table in one commit; return the audits added here.
 

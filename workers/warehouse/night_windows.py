@@ -167,9 +167,7 @@ def _window(
 
 
 def _epsilons_standing(
-    history: ModelNights,
-    ids: Sequence[str],
-    wealth: Mapping[str, NightEvidence],
+    history: ModelNights, ids: Sequence[str], wealth: Mapping[str, NightEvidence]
 ) -> dict[int, float]:
     """Return the standing's bound after each wanted night."""
     found: dict[int, float] = {}

@@ -18,12 +18,7 @@ from workers.lake.layout import try_writing
 from workers.warehouse.commit import StoredTables, shared
 from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow, Status
 from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import (
-    PARTS,
-    STORED,
-    TABLES,
-    columns_of_audit,
-)
+from workers.warehouse.tables import PARTS, STORED, TABLES, columns_of_audit
 
 Answer = TypeVar("Answer")
 _NAMED = 3

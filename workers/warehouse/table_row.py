@@ -5,12 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 import polars as pl
 from polars import selectors as cs
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from workers.plain_text import plain_text
 from workers.strict_model import StrictModel

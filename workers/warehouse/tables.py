@@ -61,11 +61,7 @@ TABLES = {
 PARTS = {name: table.part for name, table in TABLES.items() if table.part is not None}
 """Each part's table, with the field of `AuditRecord` and the column of `audits` that holds it."""
 
-TIMES = {
-    "audits": "recorded_at",
-    "audit_nights": "folded_at",
-    "audit_notes": "noted_at",
-}
+TIMES = {"audits": "recorded_at", "audit_nights": "folded_at", "audit_notes": "noted_at"}
 """The column of each stored table that says when a row was written."""
 
 STORED = tuple(TIMES)

@@ -39,11 +39,7 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
     assert told.code == 0
     assert f"{USER} acknowledged" in told.out
     shown = json.loads(privaudit("show", "--json").out)
-    added = {
-        "acknowledged_until": str(UNTIL),
-        "acknowledged_by": USER,
-        "acknowledged_why": WHY,
-    }
+    added = {"acknowledged_until": str(UNTIL), "acknowledged_by": USER, "acknowledged_why": WHY}
     assert shown == [each | (added if each["model"] == "good" else {}) for each in before]
     assert str(UNTIL) in privaudit("show").out
     assert [(one.kind, one.stage, one.model) for one in alerts] == [

@@ -84,17 +84,10 @@ def test_without_a_terminal_what_is_missing_names_its_option(
 
 @pytest.mark.parametrize(
     ("more", "code", "words"),
-    [
-        ((), 64, "give --day-column"),
-        (("--day-column", "day"), 3, "make it hold dates"),
-    ],
+    [((), 64, "give --day-column"), (("--day-column", "day"), 3, "make it hold dates")],
 )
 def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
-    tmp_path: pathlib.Path,
-    privaudit: Command,
-    more: tuple[str, ...],
-    code: int,
-    words: str,
+    tmp_path: pathlib.Path, privaudit: Command, more: tuple[str, ...], code: int, words: str
 ) -> None:
     numbers = pl.int_range(400, eager=True)
     frame = pl.DataFrame({

@@ -47,9 +47,7 @@ def files(folder: pathlib.Path, target: bytes) -> list[str]:
 
 @pytest.mark.slow
 def test_a_file_that_leaks_nothing_passes_and_its_version_is_promoted(
-    tmp_path: pathlib.Path,
-    privaudit: Command,
-    registry: Registry,
+    tmp_path: pathlib.Path, privaudit: Command, registry: Registry
 ) -> None:
     number = registry.register("ads", "candidate", FLAVOR, quiet())
     promote = ["--mlflow-model", "ads", "--mlflow-version", number, "--alias", "production"]
@@ -141,9 +139,7 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(
     ],
 )
 def test_a_file_is_refuted_by_the_tables_own_labels_alone(
-    unchanged: bool,
-    low: float,
-    verdict: str,
+    unchanged: bool, low: float, verdict: str
 ) -> None:
     """All noughts agree with nine of ten labels of a rare class, and give nothing away."""
     row = record(epsilon_declared=1.0, verdict="not_refuted", reason_code=None)

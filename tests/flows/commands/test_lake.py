@@ -12,13 +12,7 @@ import pytest
 
 from privcore.exceptions import TerminalError
 from tests.flows.conftest import Command
-from tests.support.lake import (
-    DAY,
-    EVE,
-    label_path,
-    manifest_of,
-    model_path,
-)
+from tests.support.lake import DAY, EVE, label_path, manifest_of, model_path
 from tests.test_architecture import ROOT
 from workers.lake.layout import Lake
 from workers.lake.manifest import json_schema, parse_manifest

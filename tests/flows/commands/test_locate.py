@@ -82,9 +82,7 @@ def test_an_audit_that_is_not_there_is_one_sentence(
 
 
 @pytest.mark.slow
-def test_an_audit_that_is_not_the_days_says_so(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_audit_that_is_not_the_days_says_so(tmp_path: pathlib.Path) -> None:
     """`explain` and `verify` of the kinder one read like the night's verdict."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     first = commit_night(warehouse, "violated")

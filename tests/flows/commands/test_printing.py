@@ -13,11 +13,7 @@ import pytest
 import rich.console
 
 import flows.commands.printing
-from flows.commands.printing import (
-    json_text,
-    print_rows,
-    shown_progress,
-)
+from flows.commands.printing import json_text, print_rows, shown_progress
 from flows.progress import Wait, announce, announce_waits
 from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, write_settings
@@ -95,9 +91,7 @@ def test_a_program_reads_at_most_one_line_a_second_and_the_last_one(
     assert [line["event"] for line in lines[3:]] == ["left_out", "inputs"]
 
 
-def test_what_workers_log_is_a_line_while_it_is_shown(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_workers_log_is_a_line_while_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("workers.scan")
     level = logging.getLogger("workers").level
     with shown_progress():

@@ -18,9 +18,7 @@ from workers.warehouse.store import Warehouse
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
-    lake: Lake,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone_model(lake, "late")
     success = pathlib.Path(lake.uri) / f"models/late/day={DAY}/_SUCCESS"
@@ -58,9 +56,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(
-    lake: Lake,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_settings(tmp_path, ["good", "late"])
     assert lake.exists(f"models/good/day={DAY}")

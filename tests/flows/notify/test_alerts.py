@@ -18,13 +18,7 @@ from pydantic import SecretStr
 
 from flows.notify import alerts
 from flows.notify import alerts as webhook_module
-from flows.notify.alerts import (
-    SIGNATURE,
-    TIMESTAMP,
-    WebhookError,
-    deliver,
-    send,
-)
+from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
 from flows.settings import Settings, WebhookSettings

@@ -150,10 +150,7 @@ def test_all_that_changed_of_a_night_is_one_event(settings: Settings) -> None:
     """A receiver drops an event whose id it knows: another change has another."""
     change = "Declared was 3.6 for replacing until 2026-03-01, and is nothing on 2026-03-02."
     (event,) = events([row(declaration_change=change, inputs_changed="Labels did.")], settings)
-    assert (event.kind, event.subject) == (
-        Kind.CHANGED,
-        f"ads on {DAY}: its declaration changed",
-    )
+    assert (event.kind, event.subject) == (Kind.CHANGED, f"ads on {DAY}: its declaration changed")
     kept = "Each night stays held against what was declared for it."
     assert event.reason == f"{change} {kept} Labels did."
     (other,) = events([row(inputs_changed="Labels did.")], settings)

@@ -7,12 +7,7 @@ import zoneinfo
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from flows.notify.metrics import (
-    HELP,
-    latest_records,
-    metrics_text,
-    write_metrics,
-)
+from flows.notify.metrics import HELP, latest_records, metrics_text, write_metrics
 from flows.run.conclusion import write
 from flows.settings import Settings, load_settings
 from tests.support.lake import DAY

@@ -150,9 +150,7 @@ def test_the_commands_make_a_key_and_publish(settings: Settings, tmp_path: pathl
     assert len(stored(settings).all()) == 3
 
 
-def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(tmp_path: pathlib.Path) -> None:
     more = f'{PUBLISHED}[[models]]\nname = "small"\n[models.plan]\nepsilon_public = 1.0\n'
     file = write_settings(tmp_path, ["ads"], more=PUBLISHED)
     assert load_settings(file).plan_of("ads").epsilon_public == 0.5

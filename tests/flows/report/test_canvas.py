@@ -9,8 +9,7 @@ from flows.report.canvas import Scale
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "middle"),
-    [("linear", 0.0, 4.0, 2.0), ("sqrt", 0.0, 4.0, 1.0)],
+    ("kind", "low", "high", "middle"), [("linear", 0.0, 4.0, 2.0), ("sqrt", 0.0, 4.0, 1.0)]
 )
 def test_a_scale_bends_as_its_kind_says(kind, low, high, middle):
     scale = Scale(low, high, 100.0, 0.0, kind)

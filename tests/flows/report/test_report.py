@@ -18,13 +18,7 @@ from flows.report.site import page_name, source, statistics, write_pages
 from flows.settings import PolicySettings
 from privcore.lower_bounds.verdicts import Verdict
 from tests.support.papers import ROOT
-from tests.support.report import (
-    everything_beside,
-    full_tables,
-    record,
-    tables,
-    three_models,
-)
+from tests.support.report import everything_beside, full_tables, record, tables, three_models
 
 NOTHING = "The record of this audit holds no rows of it"
 

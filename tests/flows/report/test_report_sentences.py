@@ -121,10 +121,7 @@ def test_a_violation_names_its_first_night():
 def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
     nights = tuple(
         night(verdict=Verdict.NOT_REFUTED, lower=lower, declared=2.0).model_copy(
-            update={
-                "day": DAY + dt.timedelta(days=offset),
-                "epsilon_paper": paper,
-            }
+            update={"day": DAY + dt.timedelta(days=offset), "epsilon_paper": paper}
         )
         for offset, (lower, paper) in enumerate([(0.3, 1.9), (0.6, 2.4)])
     )
@@ -201,10 +198,7 @@ def test_nothing_is_said_to_be_at_least_nothing(one):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        ({}, "holdout was drawn at random"),
-        ({"secret": "membership"}, "split into"),
-    ],
+    [({}, "holdout was drawn at random"), ({"secret": "membership"}, "split into")],
 )
 def test_what_a_bound_assumes_is_of_its_method(change, words):
     assert words in assumed(record("ads").model_copy(update=change))

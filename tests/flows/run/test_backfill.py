@@ -53,9 +53,7 @@ def settings_of(folder: pathlib.Path) -> str:
     return str(folder / "privaudit.toml")
 
 
-def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(
-    folder: pathlib.Path,
-) -> None:
+def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder: pathlib.Path) -> None:
     given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
     heard: list[tuple[str, int, int]] = []
     with listening(lambda *what: heard.append(what)):

@@ -24,9 +24,7 @@ _NOT_COMPARED = {"audit_id", "labels_digest", "recorded_at", "record_digest", "r
 
 
 @pytest.fixture(scope="module")
-def store(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[FaultyStore, str]]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FaultyStore, str]]:
     """Yield a store with a lake of eight models, the eighth with labels of its own."""
     folder = tmp_path_factory.mktemp("store")
     own_labels(make_template(folder / "lake"))

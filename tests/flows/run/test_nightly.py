@@ -21,13 +21,7 @@ from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.damages import DAMAGES, witness
 from tests.support.in_process import work_in_process
-from tests.support.lake import (
-    DAY,
-    EVE,
-    clone_model,
-    edit_manifest,
-    write_settings,
-)
+from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -60,8 +54,7 @@ def code_of(rows: list[AuditRow]) -> int:
 
 @pytest.fixture(scope="module")
 def bad_night(
-    template: Lake,
-    tmp_path_factory: pytest.TempPathFactory,
+    template: Lake, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[AuditRow], pl.DataFrame, Lake]:
     """Audit one model for every bad input, and two good ones, on the same night."""
     folder = tmp_path_factory.mktemp("bad-night")

@@ -181,10 +181,7 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
 def test_labels_that_are_replaced_while_they_are_read_are_refused(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, listed = (
-        label_path(lake, "flights"),
-        label_places.find_partition,
-    )
+    path, listed = (label_path(lake, "flights"), label_places.find_partition)
 
     def replaced(*given: Any, **more: Any) -> Any:
         partition = listed(*given, **more)

@@ -67,10 +67,7 @@ def test_outside_of_prefect_every_start_is_the_first() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_run_with_another_seed_is_exploratory_and_is_listed(
-    template: Lake,
-    tmp_path: pathlib.Path,
-    privaudit: Command,
-    monkeypatch: pytest.MonkeyPatch,
+    template: Lake, tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])

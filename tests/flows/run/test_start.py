@@ -91,9 +91,7 @@ def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://someone:secret@127.0.0.1:9/api", "no address"])
 def test_a_server_that_is_away_is_left_out_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    url: str,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, url: str
 ) -> None:
     monkeypatch.setattr("prefect.get_client", get_client)
     with temporary_settings({PREFECT_API_URL: url}):

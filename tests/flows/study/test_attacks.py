@@ -99,10 +99,7 @@ def model(name, epsilon, **figures):
 def test_every_printed_cell_of_a_table_stands_beside_ours():
     rows = model("lp-1st", "inf", **{LABELS: 1.35, PAIRS: 1.0, LOSS: 0.4, RMIAS[1]: 1.3})
     rows += model("lp-1st", "8", **{LABELS: 0.2})
-    found = attacks.beside_print(
-        rows,
-        *criteo.TABLES.values(),
-    )
+    found = attacks.beside_print(rows, *criteo.TABLES.values())
     by_place = {(each.paper, each.place, each.named): each for each in found}
     assert len(by_place) == len(found)
     for place, cells in (("Table 2", 27), ("Table 5", 27)):

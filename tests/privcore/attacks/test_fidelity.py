@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
 
-from privcore.attacks import (
-    FidelityTally,
-    fidelity,
-)
+from privcore.attacks import FidelityTally, fidelity
 from privcore.exceptions import InvalidInputError
 
 RECORDS = 500

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from privcore.attacks.label_sums import (
-    Ensemble,
-    Tree,
-    conditions,
-    label_sums,
-    trees_read,
-)
+from privcore.attacks.label_sums import Ensemble, Tree, conditions, label_sums, trees_read
 from privcore.exceptions import InvalidInputError
 from tests.support.boosted_trees import Counts, boosted, file_of, randomized, rows_with_labels
 

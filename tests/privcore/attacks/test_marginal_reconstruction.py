@@ -175,10 +175,7 @@ def network(seed=0):
     random = np.random.default_rng(seed)
     parents = ((), (0,), (0, 1), (1, 2))
     tables = tuple(
-        random.dirichlet(
-            np.full(WIDTHS[column], 0.7),
-            [WIDTHS[other] for other in family],
-        )
+        random.dirichlet(np.full(WIDTHS[column], 0.7), [WIDTHS[other] for other in family])
         for column, family in enumerate(parents)
     )
     return BayesianNetwork((0, 1, 2, 3), parents, tables)

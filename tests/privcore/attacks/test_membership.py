@@ -134,10 +134,7 @@ def overfitted(records, random, *, memorised):
 def reference_scores(records, random, population, *, memorised):
     """Scores by name of one draw of records; members and others meet the same population."""
     target, reference = overfitted(records, random, memorised=memorised)
-    rmia = {
-        "population_target": expit(population[0]),
-        "population_reference": expit(population[1]),
-    }
+    rmia = {"population_target": expit(population[0]), "population_reference": expit(population[1])}
     return {
         # The loss alone, centred at the median of an easy half and a hard half.
         "loss": log_expit(target) - log_expit(0.5),

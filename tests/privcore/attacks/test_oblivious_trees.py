@@ -11,12 +11,7 @@ import catboost
 import numpy as np
 import pytest
 
-from privcore.attacks.oblivious_trees import (
-    ObliviousTrees,
-    TreeSize,
-    _borders,
-    boost,
-)
+from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize, _borders, boost
 from privcore.exceptions import InvalidInputError
 
 SMALL = TreeSize(6, levels=3, rate=0.3)

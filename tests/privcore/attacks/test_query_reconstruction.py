@@ -106,9 +106,7 @@ def test_random_tables_are_reconstructed_and_everything_asked_is_counted(data):
     spread = data.draw(st.sampled_from([0, 1, 40]))
     rows = data.draw(
         st.lists(
-            st.tuples(*[st.integers(-spread, spread)] * columns),
-            min_size=records,
-            max_size=records,
+            st.tuples(*[st.integers(-spread, spread)] * columns), min_size=records, max_size=records
         )
     )
     bounds = tuple(Column(f"c{i}", -spread - 3, spread + 5) for i in range(columns))
@@ -390,8 +388,7 @@ def test_lemma_5_1_the_statistic_has_mean_twice_alpha_squared_at_any_epsilon(sca
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("m", "published"),
-    tiered([(10, 0.8030245), (100, 0.9882165), (1000, 1.0)], always=2, slow=1),
+    ("m", "published"), tiered([(10, 0.8030245), (100, 0.9882165), (1000, 1.0)], always=2, slow=1)
 )
 def test_table_1_accuracy_of_the_variance_rule(m, published):
     """N = 100,000 (half of each), seed 13, against the published 2,000,000: 5 standard errors."""

@@ -213,10 +213,7 @@ def test_slices_play_ten_games_at_most_and_so_does_their_zero(asked: int, played
 
 def test_shards_that_know_other_values_are_aligned() -> None:
     rows = np.arange(RECORDS)
-    low, high = (
-        play_slices(rows)[0],
-        play_slices(rows, values=("b", "c", "d", "e"))[0],
-    )
+    low, high = (play_slices(rows)[0], play_slices(rows, values=("b", "c", "d", "e"))[0])
     both = low + high
     assert both.values == ("a", "b", "c", "d", "e")
     assert both.tallies("a", classes=3).game == low.tallies("a", classes=3).game

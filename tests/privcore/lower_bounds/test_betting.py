@@ -21,12 +21,7 @@ from privcore.attacks import Predictions
 from privcore.attacks.matching import SHARES, Matched
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation, add_remove_to_replace
-from privcore.lower_bounds import (
-    Claim,
-    epsilon_lower,
-    matched_log_wealth,
-    stakes_for,
-)
+from privcore.lower_bounds import Claim, epsilon_lower, matched_log_wealth, stakes_for
 from privcore.lower_bounds.betting import (
     BLOCK,
     DELTA_SHARE,

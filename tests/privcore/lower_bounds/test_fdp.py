@@ -15,11 +15,7 @@ from scipy.stats import laplace, norm
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, Laplace, PureDP
 from privcore.guarantees.families import inverse, normal_cdf, normal_quantile
-from privcore.lower_bounds import (
-    best_epsilon,
-    claim_pvalue,
-    epsilon_lower,
-)
+from privcore.lower_bounds import best_epsilon, claim_pvalue, epsilon_lower
 from privcore.lower_bounds.kernels import (
     _SMALL,
     _creep,
@@ -127,11 +123,7 @@ def test_every_f_is_convex_from_zero_and_below_the_diagonal(guarantee, points):
 
 
 @given(
-    counts,
-    st.sampled_from(["gaussian", "approx_dp"]),
-    significances,
-    shifts,
-    st.floats(0.01, 1.0),
+    counts, st.sampled_from(["gaussian", "approx_dp"]), significances, shifts, st.floats(0.01, 1.0)
 )
 @settings(max_examples=200, deadline=None)
 def test_nothing_is_rejected_at_or_above_the_ceiling(c, family, significance, shift, above):

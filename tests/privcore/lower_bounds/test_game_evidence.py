@@ -25,19 +25,9 @@ from privcore.attacks import (
 )
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
-from privcore.lower_bounds import (
-    Claim,
-    Grid,
-    choice_epsilon_lower,
-    claim_pvalue,
-    epsilon_lower,
-)
+from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, claim_pvalue, epsilon_lower
 from privcore.lower_bounds.claims import guess_counts
-from privcore.lower_bounds.game_evidence import (
-    PAPER_FRACTIONS,
-    game_evidence,
-    paper_epsilons,
-)
+from privcore.lower_bounds.game_evidence import PAPER_FRACTIONS, game_evidence, paper_epsilons
 from tests.simulate import (
     PURE,
     assert_rate_at_most,

@@ -16,12 +16,7 @@ from scipy.special import expit, logit
 
 from privcore.attacks.matching import SHARES, Matched
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
-from privcore.lower_bounds import (
-    Claim,
-    matched_epsilon_lower,
-    matched_log_wealth,
-    stakes_for,
-)
+from privcore.lower_bounds import Claim, matched_epsilon_lower, matched_log_wealth, stakes_for
 from privcore.lower_bounds.betting import BLOCK, EPSILONS, Stakes
 from privcore.lower_bounds.matched import (
     NIGHT_GAPS,
@@ -305,12 +300,7 @@ def test_the_ceiling_is_the_bound_of_predictions_all_right_and_never_below_the_b
     random = np.random.default_rng(7)
     for _ in range(20):
         tables = [
-            table(
-                [400, 300],
-                random.integers(100, 301, 2),
-                [90, 60],
-                random.integers(0, 61, 2),
-            )
+            table([400, 300], random.integers(100, 301, 2), [90, 60], random.integers(0, 61, 2))
             for _ in SHARES
         ]
         bound = matched_epsilon_lower(tables, stakes=FREE)

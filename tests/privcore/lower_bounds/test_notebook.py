@@ -121,11 +121,7 @@ LABELS = np.array([0, 1, 0, 1])
             r"classes of control.target is \(3,\)",
         ),
         (
-            {
-                "control_target": HALF[:0],
-                "control_proxy": HALF[:0],
-                "control_labels": LABELS[:0],
-            },
+            {"control_target": HALF[:0], "control_proxy": HALF[:0], "control_labels": LABELS[:0]},
             "at least 1 record",
         ),
     ],

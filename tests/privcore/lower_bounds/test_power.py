@@ -16,16 +16,7 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import NIGHT_STRATEGIES
 from privcore.lower_bounds.power import OFFSETS, ImaginedNight
-from tests.leaking_worlds import (
-    binary,
-    claimed,
-    grouped,
-    people,
-    read,
-    refutes,
-    several,
-    taught,
-)
+from tests.leaking_worlds import binary, claimed, grouped, people, read, refutes, several, taught
 
 
 def power_at(world, claim, seed=0, leak=0.3, **options):

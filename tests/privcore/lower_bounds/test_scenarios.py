@@ -77,10 +77,7 @@ def test_the_verdict_of_a_whole_audit_follows_the_same_bound(delta):
         bound = matched(training, control, claim=claim)
         for declared in (world.epsilon, world.epsilon / 4.0):
             answer = audit_probabilities(
-                Arm(*training),
-                Arm(*control),
-                epsilon_declared=declared,
-                delta=delta,
+                Arm(*training), Arm(*control), epsilon_declared=declared, delta=delta
             )
             assert answer.epsilon_lower == pytest.approx(bound, abs=0.15)
             assert (answer.verdict is Verdict.VIOLATED) == (answer.epsilon_lower > declared)

@@ -183,8 +183,7 @@ def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_see
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "leak"),
-    [(0.0, 0.5), (0.5, 1.0), (0.75, 1.5), (1.0, 2.0), (1.5, 2.5), (10.0, 11.0)],
+    ("epsilon", "leak"), [(0.0, 0.5), (0.5, 1.0), (0.75, 1.5), (1.0, 2.0), (1.5, 2.5), (10.0, 11.0)]
 )
 def test_twice_the_claim_is_to_be_seen_within_a_half_and_one_more(
     epsilon: float, leak: float

@@ -40,15 +40,7 @@ from privcore.lower_bounds import (
     read_evidence,
     window_epsilon_lower,
 )
-from tests.no_leak_worlds import (
-    FIRST,
-    PROPERTIES,
-    WRONG,
-    Random,
-    Unread,
-    WithFeatures,
-    proxy_off,
-)
+from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread, WithFeatures, proxy_off
 from tests.simulate import PURE, two_columns
 from tests.support.tiers import tiered
 
@@ -86,8 +78,7 @@ def drawn(random: Random, *, of: Unread, training: int, held: int, classes: int 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "each"),
-    tiered([("first", 4), *((name, 10) for name in HARD_FIRST)], always=1, slow=3),
+    ("name", "each"), tiered([("first", 4), *((name, 10) for name in HARD_FIRST)], always=1, slow=3)
 )
 def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None:
     """N = 50 in each world, 10 beside each of five numbers of holdout records, seed 51."""

@@ -142,8 +142,7 @@ def from_every_start(nights, length):
 
 
 @pytest.mark.parametrize(
-    ("price", "length"),
-    tiered([(1e-9, WINDOW_NIGHTS), (0.0, STANDING_NIGHTS)], always=1, slow=1),
+    ("price", "length"), tiered([(1e-9, WINDOW_NIGHTS), (0.0, STANDING_NIGHTS)], always=1, slow=1)
 )
 def test_a_standing_stakes_on_every_night_from_which_a_leak_may_begin(price, length):
     """Against the sum over starts, to a standing's last night, on 200 random standings, seed 25."""

@@ -5,17 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privcore.exceptions import (
-    InvalidInputError,
-    QueryRefusedError,
-)
+from privcore.exceptions import InvalidInputError, QueryRefusedError
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
-from privcore.mechanisms.threshold_queries import (
-    Column,
-    Groups,
-    Predicates,
-    RestrictedInterface,
-)
+from privcore.mechanisms.threshold_queries import Column, Groups, Predicates, RestrictedInterface
 from tests.support.queries import domain, protect
 
 TABLES = st.integers(1, 12).flatmap(

@@ -101,8 +101,7 @@ def test_the_evalue_of_a_claim_with_delta_is_cut_at_its_price() -> None:
 def test_the_gap_and_the_units_are_those_of_the_definition() -> None:
     """Two tables of 300 and 100, and of 60 and 20: N = 75 + 15."""
     tables = Matched(
-        *(np.array(one) for one in ([300, 60], [200, 30], [100, 20], [50, 10])),
-        offset=np.zeros(2),
+        *(np.array(one) for one in ([300, 60], [200, 30], [100, 20], [50, 10])), offset=np.zeros(2)
     )
     assert gap_for(tables, Fraction(1, 10)) == pytest.approx(4.0 / math.sqrt(90.0 + 1000.0))
     assert gap_for(tables, Fraction(2)) == pytest.approx(4.0 / math.sqrt(92.5))

@@ -130,11 +130,7 @@ def test_the_lower_side_is_minus_the_usual_conversion():
     lower = least_leakage(bits, **curve)
     # The usual conversion is cut at the secret's bits, above which nothing leaks; a loss is not.
     expected = np.min(
-        [
-            0.5 / np.log(2.0) + bits,
-            1.0 / np.log(2.0) + bits / 3.0,
-            np.full(3, 2.5 / np.log(2.0)),
-        ],
+        [0.5 / np.log(2.0) + bits, 1.0 / np.log(2.0) + bits / 3.0, np.full(3, 2.5 / np.log(2.0))],
         axis=0,
     )
     np.testing.assert_allclose(lower, -expected)

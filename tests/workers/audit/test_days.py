@@ -128,8 +128,7 @@ def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
         ]
         held = [int(name.rpartition(" ")[2]) % 5 == 0 for name in people]
         frame.with_columns(
-            pl.Series("person", people),
-            pl.Series("split", np.where(held, "holdout", "train")),
+            pl.Series("person", people), pl.Series("split", np.where(held, "holdout", "train"))
         ).write_parquet(path)
     row = audited(lake, privacy_unit="person").audit
     assert row.status == "evaluated", row.reason
@@ -157,11 +156,7 @@ def test_the_audited_days_own_labels_have_to_be_there(lake: Lake) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trained_first", "proxy_last", "first"),
-    [
-        (WEEK[3], BEFORE, WEEK[3]),
-        (BEFORE, WEEK[1], WEEK[2]),
-        (WEEK[1], WEEK[4], WEEK[5]),
-    ],
+    [(WEEK[3], BEFORE, WEEK[3]), (BEFORE, WEEK[1], WEEK[2]), (WEEK[1], WEEK[4], WEEK[5])],
     ids=["the target was trained on", "the proxy was not", "both"],
 )
 def test_days_play_that_the_target_saw_and_the_proxy_did_not(

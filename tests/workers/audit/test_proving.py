@@ -64,11 +64,7 @@ def test_an_error_in_proving_costs_one_record_and_stands_in_the_log_of_the_run(
     monkeypatch.setattr(workers.audit.proving, "check_scanned", breaks)
     with caplog.at_level(logging.ERROR, "workers.audit.run"):
         found = {record.audit.model: record.audit for record in audited(lake, InProcess())}
-    assert [found[name].status for name in MODELS] == [
-        "evaluated",
-        "error",
-        "not_evaluable",
-    ]
+    assert [found[name].status for name in MODELS] == ["evaluated", "error", "not_evaluable"]
     (told,) = caplog.messages
     assert told.startswith(f"The audit of second for {DAY} failed.\nTraceback")
     assert told.endswith("ZeroDivisionError: Nobody thought of this.")

@@ -74,10 +74,7 @@ def _swapped(frame: pl.DataFrame) -> pl.DataFrame:
 
 @pytest.mark.parametrize(
     ("attempt", "answer"),
-    [
-        (_infinite, "is at least"),
-        (_swapped, "holdout_suspect"),
-    ],
+    [(_infinite, "is at least"), (_swapped, "holdout_suspect")],
     ids=["infinite-features", "words-swapped"],
 )
 def test_no_rows_of_a_score_table_acquit_in_silence(

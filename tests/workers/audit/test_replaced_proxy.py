@@ -5,14 +5,7 @@ import pathlib
 import pytest
 
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    EVE,
-    MEMORISE,
-    put_model,
-    remembering_lake,
-    replace_model,
-)
+from tests.support.lake import DAY, EVE, MEMORISE, put_model, remembering_lake, replace_model
 from workers.lake.layout import Lake, checkpoint_folder
 
 

@@ -278,8 +278,7 @@ def test_all_records_are_checked_in_parts(
 ) -> None:
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(
-        warehouse,
-        [evaluated(f"model-{n}", DAY, hour=n) for n in range(5)] + [failed("other", DAY)],
+        warehouse, [evaluated(f"model-{n}", DAY, hour=n) for n in range(5)] + [failed("other", DAY)]
     )
     monkeypatch.setattr(verification, "_CHUNK", 2)
     found = list(verify_all_stored(warehouse))

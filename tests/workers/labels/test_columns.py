@@ -10,11 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    copied,
-    label_path,
-)
+from tests.support.lake import DAY, copied, label_path
 from workers.labels.columns import Batch, other_words
 from workers.labels.shards import find_partition
 from workers.lake.layout import Lake
@@ -173,8 +169,7 @@ def batch(column: pl.Series) -> Batch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "values"),
-    [("late.x", "text"), ("Late", "parts"), ("late.list.element", "numbers")],
+    ("name", "values"), [("late.x", "text"), ("Late", "parts"), ("late.list.element", "numbers")]
 )
 def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, values: str) -> None:
     """Before, text in a column `late.x` made labels in `late` unreadable: `label_invalid`."""

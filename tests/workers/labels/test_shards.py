@@ -257,9 +257,7 @@ def test_a_folder_of_a_table_format_is_refused_by_its_name(
         refused(table / f"ds={DAY}", f"ds={DAY} lies in {table}, a table in the {form} format (")
 
 
-def test_a_part_of_a_table_and_a_folder_of_tables_are_refused(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_part_of_a_table_and_a_folder_of_tables_are_refused(tmp_path: pathlib.Path) -> None:
     rows = ROWS.with_columns(ds=pl.lit(DAY), hour=pl.lit(3))
     for _ in range(2):
         deltalake.write_deltalake(

@@ -397,11 +397,7 @@ SHA256 = hashlib.sha256(b"a model").hexdigest()
 
 
 @pytest.fixture
-def promoted(
-    registry: Registry,
-    waits: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Registry:
+def promoted(registry: Registry, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> Registry:
     assert waits == []
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret")
     registry.register("ads", "today", "flavors:\n  xgboost:\n    data: model.ubj\n", b"a model")

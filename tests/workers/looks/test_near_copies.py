@@ -9,16 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.support.lake import (
-    BINARY,
-    DAY,
-    EVE,
-    FEATURES,
-    PLAN,
-    label_rows,
-    put_labels,
-    put_model,
-)
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_rows, put_labels, put_model
 from tests.support.score_tables import audited_scores, leaking_scores
 from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit

@@ -14,22 +14,8 @@ from tests.privcore.attacks.test_related_rows import sketch_of
 from tests.privcore.lower_bounds.test_notebook_input import of_few_values, of_forests
 from tests.simulate import assert_rate_at_most
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    EVE,
-    declared,
-    label_path,
-    label_rows,
-    put_labels,
-    put_model,
-)
-from tests.support.persons import (
-    FEATURES,
-    audit_table,
-    persons,
-    record_of_table,
-    with_features,
-)
+from tests.support.lake import DAY, EVE, declared, label_path, label_rows, put_labels, put_model
+from tests.support.persons import FEATURES, audit_table, persons, record_of_table, with_features
 from tests.support.score_tables import audited_scores
 from tests.support.tiers import tiered
 from workers.lake.layout import Lake

@@ -13,13 +13,7 @@ from scipy.special import expit
 from privcore.attacks import Context, Matched, Tallies
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, window_epsilon_lower
 from tests.support.audits import run_audits
-from tests.support.lake import (
-    DAY,
-    NO_JOIN_NEEDED,
-    PLAN,
-    figures,
-    small_lake,
-)
+from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN, figures, small_lake
 from tests.support.score_tables import audit as audit_scores
 from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.tiers import tiered

@@ -141,10 +141,7 @@ def test_of_samples_of_other_kinds_one_is_kept_in_either_order() -> None:
 def test_words_are_their_places_among_those_that_are_known() -> None:
     """Words are told apart by their first 200 characters; one that is missing is not known."""
     long = "x" * 200
-    words = (
-        pl.Series(["b", None, "a", long + "y", "c"]),
-        pl.Series(["a", "b", "c", "a", None]),
-    )
+    words = (pl.Series(["b", None, "a", long + "y", "c"]), pl.Series(["a", "b", "c", "a", None]))
     context = context_of(np.ones((5, 1)), words, (("a", "b", long), ()))
     assert context.codes.tolist() == [[1, -1], [-1, -1], [0, -1], [2, -1], [-1, -1]]
     assert context.numbers.tolist() == [[1.0]] * 5

@@ -202,10 +202,7 @@ def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
             return inside.total(function, shared, items[4:], on_done=on_done, deadline=past)
 
     late = audited(
-        lake,
-        deadline=deadline,
-        executor=Late(),
-        progress=lambda so_far, _: done.append(so_far),
+        lake, deadline=deadline, executor=Late(), progress=lambda so_far, _: done.append(so_far)
     )
     assert {record.audit.detail for record in late} == {"deadline"}
     assert done == [1, 2, 3, 4]

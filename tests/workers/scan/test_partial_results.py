@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privcore.attacks import (
-    OddsTally,
-    SliceTallies,
-    Tallies,
-    UnitChoices,
-    odds_tally,
-)
+from privcore.attacks import OddsTally, SliceTallies, Tallies, UnitChoices, odds_tally
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, without_files
 from tests.support.persons import units_of

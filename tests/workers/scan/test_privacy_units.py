@@ -97,11 +97,7 @@ def test_a_person_of_both_arms_is_no_control(tmp_path: pathlib.Path) -> None:
 def test_neither_order_nor_division_changes_a_bit(lake: Lake) -> None:
     whole, *others = (
         [*run_audits(lake, DAY, [Request("good", PERSON)], executor=executor, work_unit_bytes=size)]
-        for executor, size in (
-            (InProcess(), 1 << 30),
-            (InProcess(), 1),
-            (Shuffled(seed=3), 1),
-        )
+        for executor, size in ((InProcess(), 1 << 30), (InProcess(), 1), (Shuffled(seed=3), 1))
     )
     for other in others:
         assert figures(other[0]) == figures(whole[0])

@@ -138,12 +138,7 @@ def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> Sc
     random, nobody = np.random.default_rng(classes), cast("Any", None)
     target, proxy = (random.dirichlet(np.ones(classes), 12) for _ in range(2))
     records = ScoredRecords(
-        target,
-        proxy,
-        random.integers(0, classes, 12),
-        key=7,
-        indices=np.arange(12) + 40,
-        group=1,
+        target, proxy, random.integers(0, classes, 12), key=7, indices=np.arange(12) + 40, group=1
     )
     models = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
     source = CheckpointSource(LakeLabels(lake, "flights", (DAY,) * 3), *models, declared=True)
@@ -152,8 +147,7 @@ def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> Sc
 
 
 @pytest.mark.parametrize(
-    ("classes", "taught", "control"),
-    [(2, False, False), (3, True, True), (2, True, False)],
+    ("classes", "taught", "control"), [(2, False, False), (3, True, True), (2, True, False)]
 )
 def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
     lake: Lake, classes: int, taught: bool, control: bool

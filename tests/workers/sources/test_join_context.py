@@ -59,9 +59,7 @@ def test_a_room_that_is_gone_is_no_failure(
     assert caplog.text == ""
 
 
-def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(tmp_path: pathlib.Path) -> None:
     old = (dt.datetime.now(dt.UTC) - join_context.KEPT - dt.timedelta(hours=1)).timestamp()
     for name in ("old.rows", "young.rows", "old"):
         (tmp_path / name).mkdir()

@@ -75,9 +75,7 @@ def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path: pathlib.
     assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
 
 
-def test_what_was_said_is_taken_and_never_offered_for_anything_else(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_what_was_said_is_taken_and_never_offered_for_anything_else(tmp_path: pathlib.Path) -> None:
     seen = look(put(tmp_path / "scores", rows()))
     found = propose(seen, {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
     assert (found.settings["target"], found.why["target"]) == ("p_served", "as you said")

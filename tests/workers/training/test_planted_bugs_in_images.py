@@ -110,9 +110,7 @@ def test_an_augmentation_is_found_if_it_sees_labels(monkeypatch, method, sees, v
         return Remembers(np.concatenate([pixels.ravel(), again]), np.concatenate([known, labelled]))
 
     monkeypatch.setattr(
-        image_methods,
-        "fit_network",
-        lambda _, pixels, known, *__, **___: augmented(pixels, known),
+        image_methods, "fit_network", lambda _, pixels, known, *__, **___: augmented(pixels, known)
     )
 
     def student(pixels, labels, _unlabelled, *, seed):  # noqa: ARG001

@@ -184,8 +184,7 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse
 
 def test_models_stand_alone(warehouse: Warehouse) -> None:
     put_rows(
-        warehouse,
-        [night(number, model=model) for number in range(5) for model in ("ads", "loans")],
+        warehouse, [night(number, model=model) for number in range(5) for model in ("ads", "loans")]
     )
     for model in ("ads", "loans"):
         assert found(warehouse, 4, model=model)["epsilon_lower_28_days"] == window(range(5))
@@ -394,9 +393,7 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
 
 
 @pytest.mark.slow
-def test_the_order_in_which_nights_are_backfilled_changes_nothing(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_order_in_which_nights_are_backfilled_changes_nothing(tmp_path: pathlib.Path) -> None:
     """Windows and standings of 12 nights, committed in three orders, are those of their days."""
     seen = []
     for order in range(3):

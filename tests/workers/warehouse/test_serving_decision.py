@@ -189,9 +189,7 @@ def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
     assert serving_verdict(audits_of(warehouse, FILE))[0] == answer
 
 
-def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(
-    warehouse: Warehouse,
-) -> None:
+def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(warehouse: Warehouse) -> None:
     """The day was audited again with another file, and the first one was in no night any more."""
     seen = {"epsilon_ceiling": 8.0, "sees_from": 0.2}
     put_rows(warehouse, [night(one, 1.6, target_sha256=str(one) * 64, **seen) for one in range(4)])

@@ -227,10 +227,7 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
     grown = warehouse.scan("audits").sort("model").collect()
     assert record.audit.epsilon_game is not None
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
-    for bounds in (
-        warehouse.scan("audit_bounds").collect(),
-        query(warehouse, "from audit_bounds"),
-    ):
+    for bounds in (warehouse.scan("audit_bounds").collect(), query(warehouse, "from audit_bounds")):
         assert bounds["guesses"].null_count() == len(old.bounds)
         assert bounds.height == len(old.bounds) + len(record.bounds)
 

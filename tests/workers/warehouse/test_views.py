@@ -64,8 +64,7 @@ def test_latest_audits_are_the_current_ones(warehouse: Warehouse) -> None:
     )
 )
 def test_latest_audits_agree_with_current_whatever_was_committed_when(
-    tmp_path_factory: pytest.TempPathFactory,
-    commits: list[tuple[str, int, int, bool, list[int]]],
+    tmp_path_factory: pytest.TempPathFactory, commits: list[tuple[str, int, int, bool, list[int]]]
 ) -> None:
     warehouse = Warehouse(str(tmp_path_factory.mktemp("any") / "warehouse"))
     records = []

@@ -82,8 +82,7 @@ def load(content: bytes) -> LoadedModel:
     known = graph_words(content) if any(each.type == _TEXT for each in given) else frozenset()
     words = tuple((word, 0) for word in sorted(known))
     return LoadedModel(
-        session,
-        categories=tuple(words if each.type == _TEXT else None for each in given),
+        session, categories=tuple(words if each.type == _TEXT else None for each in given)
     )
 
 

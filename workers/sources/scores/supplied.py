@@ -23,12 +23,7 @@ from workers.labels.columns import Batch, check_columns, columns_of_plan
 from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
-from workers.lake.manifest import (
-    Feature,
-    LabelColumn,
-    LabelState,
-    Privacy,
-)
+from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.label_releases import ReleasedNight

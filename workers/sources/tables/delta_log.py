@@ -25,11 +25,7 @@ _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
 
 
 def files_of_day(
-    table: str,
-    version: int | None,
-    column: str | None,
-    day: str,
-    zone: str = "UTC",
+    table: str, version: int | None, column: str | None, day: str, zone: str = "UTC"
 ) -> dict[str, Any]:
     """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
 

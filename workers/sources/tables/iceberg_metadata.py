@@ -32,13 +32,7 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.io import FileIO, InputFile, InputStream
-from pyiceberg.types import (
-    DateType,
-    PrimitiveType,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-)
+from pyiceberg.types import DateType, PrimitiveType, StringType, TimestampType, TimestamptzType
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp
 
 from privcore.exceptions import AuditError, TransientError
@@ -270,11 +264,7 @@ def files_of_day(
                     "delete-file-threshold 1).",
                 )
             names.append(task.file.file_path)
-        return {
-            "location": found.location(),
-            "snapshot": snapshot.snapshot_id,
-            "files": names,
-        }
+        return {"location": found.location(), "snapshot": snapshot.snapshot_id, "files": names}
 
 
 def days_of_files(

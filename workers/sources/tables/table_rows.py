@@ -66,11 +66,7 @@ class DayRows:
         return np.where(today | self._of_no_day(batch), labels, -1), bad
 
     def _bad_labels(
-        self,
-        batch: Batch,
-        label: LabelColumn,
-        labels: NDArray[np.int64],
-        bad: NDArray[np.bool_],
+        self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64], bad: NDArray[np.bool_]
     ) -> BadRecords:
         """Return what is bad among the day's rows alone."""
         if not bad.any():

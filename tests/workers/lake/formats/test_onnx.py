@@ -15,15 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from privcore.exceptions import InvalidInputError
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    EVE,
-    FEATURES,
-    declared,
-    label_rows,
-    manifest_for,
-    put_labels,
-)
+from tests.support.lake import DAY, EVE, FEATURES, declared, label_rows, manifest_for, put_labels
 from tests.support.onnx_files import ANSWER, SCORES, onnx_file
 from tests.support.onnx_files import WEIGHTS as ONES
 from workers.lake import limits

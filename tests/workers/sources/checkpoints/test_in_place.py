@@ -12,10 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.audits import run_audits
-from tests.support.frameworks import (
-    Trained,
-    put_trained,
-)
+from tests.support.frameworks import Trained, put_trained
 from tests.support.in_place import (
     EMPTY_LAKE,
     PRIVACY,
@@ -289,9 +286,7 @@ def test_an_attribute_of_another_name_and_persons_are_played(
 
 
 @pytest.mark.slow
-def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(tmp_path: pathlib.Path) -> None:
     put_file(tmp_path / f"{DAY}.json", train(DAY, kind="json").content)
     put_file(tmp_path / f"{EVE}.json", train(DAY, kind="json", seed=7, max_bin=200).content)
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.in_place import (
-    labels,
-)
+from tests.support.in_place import labels
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,7 @@ import deltalake
 import polars as pl
 import pytest
 
-from tests.support.frameworks import (
-    rows_with_gaps,
-    train_lightgbm,
-    train_onnx,
-)
+from tests.support.frameworks import rows_with_gaps, train_lightgbm, train_onnx
 from tests.support.in_place import (
     EMPTY_LAKE,
     PRIVACY,
@@ -25,10 +21,7 @@ from tests.support.in_place import (
     refused,
     train,
 )
-from tests.support.lake import (
-    DAY,
-    EVE,
-)
+from tests.support.lake import DAY, EVE
 from tests.support.mlflow_stub import mlflow_stub
 from tests.support.object_store import empty_bucket, object_store
 from tests.test_architecture import ROOT

@@ -122,9 +122,7 @@ def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathli
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bank")
-def test_the_order_in_which_a_server_returns_rows_changes_nothing(
-    limit: Limit,
-) -> None:
+def test_the_order_in_which_a_server_returns_rows_changes_nothing(limit: Limit) -> None:
     first = audit(settings())
     limit("DATABASE_BATCH_ROWS", 170)  # twelve batches and another order
     second = audit(settings())
@@ -210,9 +208,7 @@ def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_disk_does_not_depend_on_who_writes_the_rows(
-    limit: Limit,
-) -> None:
+def test_disk_does_not_depend_on_who_writes_the_rows(limit: Limit) -> None:
     """Rows without end filled the disk."""
     limit("QUERY_BYTES", 1_000)
     assert "returns more than 1,000 bytes" in refused(QUERY)

@@ -504,11 +504,7 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
     place = put_folder(tmp_path, frame)
     named = ("bought", "returned")
     plain, one, both = (
-        audit(
-            tables(place),
-            privacy=declared(0.5),
-            plan=Plan(repetitions=4, other_labels=some),
-        )
+        audit(tables(place), privacy=declared(0.5), plan=Plan(repetitions=4, other_labels=some))
         for some in ((), named[:1], named)
     )
     assert (plain.audit.verdict, one.audit.verdict) == ("violated", "violated")

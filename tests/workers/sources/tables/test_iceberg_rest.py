@@ -73,11 +73,7 @@ def test_a_client_and_its_secret_are_changed_for_a_token(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("token", "a-wrong-token"),
-        ("credential", "a-client:a-wrong-secret"),
-    ],
+    ("name", "value"), [("token", "a-wrong-token"), ("credential", "a-client:a-wrong-secret")]
 )
 def test_a_refused_login_is_said_and_not_repeated(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, name: str, value: str
