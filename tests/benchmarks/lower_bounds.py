@@ -58,9 +58,7 @@ def jax_privacy(records: int, guesses: int, correct: int) -> Any:
 
 
 def privacy_guard(records: int, guesses: int, correct: int) -> float:
-    from privacy_guard.analysis.mia.fdp_analysis_node import (  # noqa: PLC0415  # an optional peer
-        FDPAnalysisNode,
-    )
+    from privacy_guard.analysis.mia.fdp_analysis_node import FDPAnalysisNode  # noqa: PLC0415  # an optional peer
 
     node = FDPAnalysisNode(m=records, c=correct, c_cap=guesses, threshold=SIGNIFICANCE, delta=DELTA)
     return node.run_analysis().eps
