@@ -3,12 +3,12 @@
 import datetime as dt
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.commands import audits
-from flows.commands.options import OPERATE, JsonOption, feature_columns, toml_of
+from flows.commands.options import OPERATE, JsonOption, command, feature_columns, toml_of
 from flows.commands.printing import quiet
 from workers.plain_text import plain_text
 
@@ -25,80 +25,30 @@ def _column(what: str) -> Any:
     return typer.Option(metavar="COLUMN", help=f"Column of {what}.")
 
 
-_TimeZone = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ZONE",
-        help="Zone in which times fall on a day, like Europe/Amsterdam: asked for "
-        "where rows carry an offset.",
-    ),
-]
-_Checkpoints = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH",
-        help="The table holds no scores: models of files like runs/{day}/model.json, or "
-        "models:/NAME@{day}, are asked about its rows.",
-    ),
-]
-_TargetTable = Annotated[
-    str | None,
-    typer.Option(metavar="TABLE", help="Separate table with the audited model's scores."),
-]
-_ProxyTable = Annotated[
-    str | None, typer.Option(metavar="TABLE", help="Separate table with the earlier model's.")
-]
-_Context = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Column of a feature that was known before the label (repeatable): the audit then "
-        "usually proves more.",
-    ),
-]
-_Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN",
-        help="With --checkpoints: the column of a feature that has another name in the model.",
-    ),
-]
-
-
-@app.command(rich_help_panel=OPERATE)
+@command(app, panel=OPERATE)
 def attach(
-    table: Annotated[
-        str, typer.Argument(help="Delta table, Parquet or CSV files, or Iceberg table's name.")
-    ],
-    name: Annotated[str, typer.Option(help="Name for the model.")] = "attached",
-    label: Annotated[str | None, _column("the label")] = None,
-    target: Annotated[str | None, _column("the audited model's probability, or number")] = None,
-    proxy: Annotated[str | None, _column("an earlier model's probability, or number")] = None,
-    target_table: _TargetTable = None,
-    proxy_table: _ProxyTable = None,
-    split: Annotated[str | None, _column("the words train and holdout")] = None,
-    holdout: Annotated[
-        str | None, typer.Option(metavar="RULE", help='Holdout: "bucket(event_id, 5) = 0".')
-    ] = None,
-    day_column: Annotated[str | None, _column("the day, or name of its folders")] = None,
-    time_zone: _TimeZone = None,
-    unit: Annotated[str | None, _column("the person that a record belongs to")] = None,
-    record: Annotated[str | None, _column("the record's name, which joins tables")] = None,
-    context: _Context = None,
-    checkpoints: _Checkpoints = None,
-    feature: _Features = None,
-    catalog: Annotated[
-        str | None, typer.Option(help="Iceberg catalogue, as pyiceberg's settings know it.")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
-    config: Annotated[
-        pathlib.Path, typer.Option("--config", help="Settings file to write or to add to.")
-    ] = pathlib.Path("privaudit.toml"),
+    table: str,
     *,
-    only_settings: Annotated[
-        bool, typer.Option("--only-settings", help="Write the settings and audit nothing.")
-    ] = False,
+    name: str = "attached",
+    label: str | None = None,
+    target: str | None = None,
+    proxy: str | None = None,
+    target_table: str | None = None,
+    proxy_table: str | None = None,
+    split: str | None = None,
+    holdout: str | None = None,
+    day_column: str | None = None,
+    time_zone: str | None = None,
+    unit: str | None = None,
+    record: str | None = None,
+    context: list[str] | None = None,
+    checkpoints: str | None = None,
+    feature: list[str] | None = None,
+    catalog: str | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    config: pathlib.Path = pathlib.Path("privaudit.toml"),
+    only_settings: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look at a table of predictions, or of rows, write settings for it, and audit its newest day.
@@ -110,6 +60,33 @@ def attach(
     Examples: privaudit attach s3://bucket/predictions --name ads-ctr --proxy p_served --epsilon 4;
     privaudit attach labels --target-table s3://bucket/rescored --proxy-table s3://bucket/served;
     privaudit attach rows --label clicked --checkpoints "runs/{day}/m.json" --feature hr=dep_hour
+
+    Options:
+        table: Delta table, Parquet or CSV files, or Iceberg table's name.
+        name: Name for the model.
+        label (COLUMN): Column of the label.
+        target (COLUMN): Column of the audited model's probability, or number.
+        proxy (COLUMN): Column of an earlier model's probability, or number.
+        target_table (TABLE): Separate table with the audited model's scores.
+        proxy_table (TABLE): Separate table with the earlier model's.
+        split (COLUMN): Column of the words train and holdout.
+        holdout (RULE): Holdout: "bucket(event_id, 5) = 0".
+        day_column (COLUMN): Column of the day, or name of its folders.
+        time_zone (ZONE): Zone in which times fall on a day, like Europe/Amsterdam: asked for where
+            rows carry an offset.
+        unit (COLUMN): Column of the person that a record belongs to.
+        record (COLUMN): Column of the record's name, which joins tables.
+        context (COLUMN): Column of a feature that was known before the label (repeatable): the
+            audit then usually proves more.
+        checkpoints (PATH): The table holds no scores: models of files like runs/{day}/model.json,
+            or models:/NAME@{day}, are asked about its rows.
+        feature (NAME=COLUMN): With --checkpoints: the column of a feature that has another name in
+            the model.
+        catalog: Iceberg catalogue, as pyiceberg's settings know it.
+        epsilon: Declared epsilon, if any.
+        delta: Delta of the declaration.
+        config: Settings file to write or to add to.
+        only_settings: Write the settings and audit nothing.
     """
     aside = as_json
     quiet()

@@ -17,7 +17,7 @@ from flows.commands.options import (
     ModelsOption,
     RayAddressOption,
     as_parameter,
-    day_option,
+    command,
 )
 from flows.commands.printing import (
     begin_prefect,
@@ -52,16 +52,14 @@ StrictOption = Annotated[
 ]
 
 
-@app.command(rich_help_panel=AUDIT)
+@command(app, panel=AUDIT)
 def run(
-    model: Annotated[str, typer.Option(help="Name of the model.")],
-    day: Annotated[dt.date, day_option("Audited day.")],
+    *,
+    model: str,
+    day: dt.date,
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the games, instead of the settings' plan.seed.")
-    ] = None,
-    *,
+    seed: int | None = None,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -72,6 +70,11 @@ def run(
 
     Examples: privaudit run --model delays-private --day 2013-02-03;
     privaudit run --model delays-private --day 2013-02-03 --seed 7
+
+    Options:
+        model: Name of the model.
+        day: Audited day.
+        seed: Seed of the games, instead of the settings' plan.seed.
     """
     settings = _settings(config, [model])
     overrides = {} if seed is None else {"seed": seed}
@@ -95,17 +98,14 @@ def run(
     )
 
 
-@app.command(rich_help_panel=AUDIT)
+@command(app, panel=AUDIT)
 def night(
+    *,
     day: DayOption = None,
     models: ModelsOption = None,
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
-    *,
-    no_wait: Annotated[
-        bool,
-        typer.Option("--no-wait", help="Audit the models whose inputs are there now, and end."),
-    ] = False,
+    no_wait: bool = False,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -117,6 +117,9 @@ def night(
 
     Examples: privaudit night; privaudit night --day 2013-02-03 --model delays-private;
     privaudit night --no-wait
+
+    Options:
+        no_wait: Audit the models whose inputs are there now, and end.
     """
     settings = _settings(config, models or ())
     begin_prefect()
@@ -134,16 +137,16 @@ def night(
     )
 
 
-@app.command(rich_help_panel=AUDIT)
+@command(app, panel=AUDIT)
 def backfill(
-    first: Annotated[dt.date, day_option("First audited day.")],
-    last: Annotated[dt.date, day_option("Last audited day.")],
+    *,
+    first: dt.date,
+    last: dt.date,
     models: ModelsOption = None,
     config: ConfigOption = None,
     ray_address: RayAddressOption = None,
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the audits to do.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also audit what is committed.")] = False,
+    dry_run: bool = False,
+    force: bool = False,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -153,6 +156,12 @@ def backfill(
 
     Examples: privaudit backfill --first 2013-02-01 --last 2013-02-14 --dry-run;
     privaudit backfill --first 2013-02-01 --last 2013-02-14 --model delays-private
+
+    Options:
+        first: First audited day.
+        last: Last audited day.
+        dry_run: Only list the audits to do.
+        force: Also audit what is committed.
     """
     settings = _settings(config, models or ())
     begin_prefect()
@@ -344,39 +353,18 @@ def _print_plan(
         typer.echo(f"{len(jobs)} audits to do.")
 
 
-ReadsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="COLUMN,...|nothing", help="What the mechanism reads beside label and coin."
-    ),
-]
-
-
-@app.command(rich_help_panel=AUDIT)
+@command(app, panel=AUDIT)
 def check_labels(
-    table: Annotated[
-        str, typer.Argument(help="Path or URI of Parquet or CSV files, or of a Delta table.")
-    ],
-    true: Annotated[
-        str, typer.Option(help="Column of the label that the mechanism read, uncorrected.")
-    ],
-    released: Annotated[str, typer.Option(help="Column of the label that it released.")],
-    epsilon: Annotated[float, typer.Option(help="Declared epsilon of one label.")],
-    record: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN|row", help="Column of the record; row if each row is one of its own."
-        ),
-    ],
-    delta: Annotated[float, typer.Option(help="Declared delta.")] = 0.0,
-    reads: ReadsOption = "nothing",
-    time: Annotated[
-        str | None, typer.Option(help="Column that orders the rows, to look for shared coins.")
-    ] = None,
+    table: str,
     *,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End with 2 also where there are too few labels.")
-    ] = False,
+    true: str,
+    released: str,
+    epsilon: float,
+    record: str,
+    delta: float = 0.0,
+    reads: str = "nothing",
+    time: str | None = None,
+    strict: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare true labels with released ones, row by row: no model is asked.
@@ -387,6 +375,17 @@ def check_labels(
     a doubt; 3 error.
 
     Example: privaudit check-labels day.parquet --true y --released z --epsilon 1 --record user_id
+
+    Options:
+        table: Path or URI of Parquet or CSV files, or of a Delta table.
+        true: Column of the label that the mechanism read, uncorrected.
+        released: Column of the label that it released.
+        epsilon: Declared epsilon of one label.
+        record (COLUMN|row): Column of the record; row if each row is one of its own.
+        delta: Declared delta.
+        reads (COLUMN,...|nothing): What the mechanism reads beside label and coin.
+        time: Column that orders the rows, to look for shared coins.
+        strict: End with 2 also where there are too few labels.
     """
     from privcore.exceptions import InvalidInputError
     from privcore.lower_bounds.released_labels import Declared
@@ -415,38 +414,16 @@ def check_labels(
         raise typer.Exit(2)
 
 
-DefinitionOption = Annotated[
-    Literal["idp", "group_idp", "bdp", "dp"],
-    typer.Option(
-        help="Claim of the answers: individual, group individual or bootstrap differential "
-        "privacy; dp is the honest control."
-    ),
-]
-TargetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=VALUE,...",
-        help="A person to attack singly, by what is known; repeat it for more.",
-    ),
-]
-
-
-@app.command(rich_help_panel=AUDIT)
+@command(app, panel=AUDIT)
 def release(
-    definition: DefinitionOption,
-    table: Annotated[str, typer.Option(help="The table: path or URI of a Parquet or CSV file.")],
-    k: Annotated[int, typer.Option(min=1, help="Group size of group_idp.")] = 1,
-    epsilon: Annotated[
-        float, typer.Option(help="Privacy budget that all answers together may claim.")
-    ] = 0.01,
-    precision: Annotated[
-        float, typer.Option(help="Width to which floating-point columns are read.")
-    ] = 0.01,
-    target: TargetOption = None,
-    output: Annotated[pathlib.Path, typer.Option(help="Folder for the page.")] = pathlib.Path(
-        "release"
-    ),
     *,
+    definition: Literal["idp", "group_idp", "bdp", "dp"],
+    table: str,
+    k: Annotated[int, {"min": 1}] = 1,
+    epsilon: float = 0.01,
+    precision: float = 0.01,
+    target: list[str] | None = None,
+    output: pathlib.Path = pathlib.Path("release"),
     as_json: JsonOption = False,
 ) -> None:
     """Attack a table behind the noise of individual or bootstrap differential privacy.
@@ -458,6 +435,16 @@ def release(
 
     Example: privaudit release --table bank.parquet --definition group_idp --k 1 --epsilon 0.01
     --target age=41,job=retired
+
+    Options:
+        definition: Claim of the answers: individual, group individual or bootstrap differential
+            privacy; dp is the honest control.
+        table: The table: path or URI of a Parquet or CSV file.
+        k: Group size of group_idp.
+        epsilon: Privacy budget that all answers together may claim.
+        precision: Width to which floating-point columns are read.
+        target (COLUMN=VALUE,...): A person to attack singly, by what is known; repeat it for more.
+        output: Folder for the page.
     """
     from flows.study.runner import write_shown
     from workers.release.release_attack import ReleasePlan, as_table, audit_release

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
+from flows.commands.options import LOOK, ConfigOption, JsonOption, command, open_warehouse
 from flows.commands.printing import print_audits, working
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
@@ -33,124 +33,31 @@ def _registry(metavar: str, text: str, *names: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_REGISTRY)
 
 
-TargetOption = Annotated[
-    str | None,
-    _file("FILE", "The model file that is to be released: CatBoost, XGBoost, LightGBM or ONNX."),
-]
-ProxyOption = Annotated[
-    str | None, _file("FILE", "An earlier model's file, which no row of the table trained.")
-]
-TableOption = Annotated[
-    str | None,
-    _file(
-        "PATH",
-        "The rows that training read and those that it held out: a Parquet file, a folder of "
-        "them, or a Delta table.",
-    ),
-]
-LabelOption = Annotated[str | None, _column("the label")]
-SplitOption = Annotated[str | None, _column("the words train and holdout")]
-HoldoutOption = Annotated[
-    str | None,
-    _file("RULE", 'Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".'),
-]
-UnitOption = Annotated[str | None, _column("the person: of each, one record is audited")]
-FeatureOption = Annotated[
-    list[str] | None,
-    _file(
-        "NAME=COLUMN", "The column of a feature that has another name in the model (repeatable)."
-    ),
-]
 _Epsilon = {"min": 0.0, "rich_help_panel": _LIMIT}
-MaxEpsilonOption = Annotated[
-    float | None,
-    typer.Option(
-        help="The largest epsilon that the house allows: a larger declaration fails. Without "
-        "--declared, the bound is held against it.",
-        **_Epsilon,
-    ),
-]
-DeclaredOption = Annotated[
-    float | None, typer.Option(help="The epsilon that the model's owner declares.", **_Epsilon)
-]
-DeltaOption = Annotated[
-    float | None,
-    typer.Option(help="Delta of --declared or --max-epsilon; 0 by default.", **_Epsilon),
-]
-ModelOption = Annotated[
-    str | None,
-    _registry(
-        "NAME",
-        "Registered model whose version holds the target. A version that passes is tagged.",
-        "--mlflow-model",
-    ),
-]
-VersionOption = Annotated[
-    str | None, _registry("V", "Version of the registered model.", "--mlflow-version")
-]
-AliasOption = Annotated[
-    str | None, _registry("A", "Alias that is moved to the version if it passes.")
-]
-AuditedModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="With --sha256: only this model's audits. Whoever may write models and labels can "
-        "have a copy of another model's file audited as theirs, and refuted.",
-    ),
-]
-HandOverOption = Annotated[
-    bool,
-    typer.Option(
-        "--hand-over-file",
-        rich_help_panel=_FILES,
-        help="The file itself goes to others, not its answers alone: say whether labels can be "
-        "read from it. One whose leaves hold the labels is violated.",
-    ),
-]
-Sha256Option = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Look up the audits of this model file, by its digest, in the warehouse of the "
-        "settings. Nothing is audited.",
-    ),
-]
 
 
-AcceptOption = Annotated[
-    list[ReasonCode] | None,
-    typer.Option(
-        metavar="CODE",
-        help="Take an inconclusive audit with this reason code for not_refuted (repeatable), as "
-        "few_held_out.",
-    ),
-]
-
-
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def gate(
-    target: TargetOption = None,
-    proxy: ProxyOption = None,
-    table: TableOption = None,
-    label: LabelOption = None,
-    split: SplitOption = None,
-    holdout: HoldoutOption = None,
-    unit: UnitOption = None,
-    feature: FeatureOption = None,
-    max_epsilon: MaxEpsilonOption = None,
-    declared: DeclaredOption = None,
-    delta: DeltaOption = None,
-    accept: AcceptOption = None,
-    mlflow_model: ModelOption = None,
-    mlflow_version: VersionOption = None,
-    alias: AliasOption = None,
-    sha256: Sha256Option = None,
-    model: AuditedModelOption = None,
-    config: ConfigOption = None,
     *,
-    hand_over_file: HandOverOption = False,
+    target: str | None = None,
+    proxy: str | None = None,
+    table: str | None = None,
+    label: str | None = None,
+    split: str | None = None,
+    holdout: str | None = None,
+    unit: str | None = None,
+    feature: list[str] | None = None,
+    max_epsilon: Annotated[float | None, {"min": 0.0}] = None,
+    declared: Annotated[float | None, {"min": 0.0}] = None,
+    delta: Annotated[float | None, {"min": 0.0}] = None,
+    accept: list[ReasonCode] | None = None,
+    mlflow_model: str | None = None,
+    mlflow_version: str | None = None,
+    alias: str | None = None,
+    sha256: pathlib.Path | None = None,
+    model: str | None = None,
+    config: ConfigOption = None,
+    hand_over_file: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a model may be released: audit its file before release, or look up its audits.
@@ -165,6 +72,40 @@ def gate(
 
     Examples: privaudit gate --target model.json --proxy old.json --table rows.parquet --label
     clicked --split split --max-epsilon 2; privaudit gate --sha256 model.cbm
+
+    Audit files:
+        target (FILE): The model file that is to be released: CatBoost, XGBoost, LightGBM or ONNX.
+        proxy (FILE): An earlier model's file, which no row of the table trained.
+        table (PATH): The rows that training read and those that it held out: a Parquet file, a
+            folder of them, or a Delta table.
+        label (COLUMN): Column of the label.
+        split (COLUMN): Column of the words train and holdout.
+        holdout (RULE): Instead of --split: rule for holdout rows, as "bucket(event_id, 5) = 0".
+        unit (COLUMN): Column of the person: of each, one record is audited.
+        feature (NAME=COLUMN): The column of a feature that has another name in the model
+            (repeatable).
+        hand_over_file: The file itself goes to others, not its answers alone: say whether labels
+            can be read from it. One whose leaves hold the labels is violated.
+
+    Limit:
+        max_epsilon: The largest epsilon that the house allows: a larger declaration fails. Without
+            --declared, the bound is held against it.
+        declared: The epsilon that the model's owner declares.
+        delta: Delta of --declared or --max-epsilon; 0 by default.
+
+    Options:
+        accept (CODE): Take an inconclusive audit with this reason code for not_refuted
+            (repeatable), as few_held_out.
+        sha256 (FILE): Look up the audits of this model file, by its digest, in the warehouse of the
+            settings. Nothing is audited.
+        model (NAME): With --sha256: only this model's audits. Whoever may write models and labels
+            can have a copy of another model's file audited as theirs, and refuted.
+
+    Registry:
+        mlflow_model (NAME): Registered model whose version holds the target. A version that passes
+            is tagged.
+        mlflow_version (V): Version of the registered model.
+        alias (A): Alias that is moved to the version if it passes.
     """
     files = _files(target, proxy, table, model, looks_up=sha256 is not None)
     if sha256 is not None:

@@ -6,11 +6,10 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-from typing import Annotated
 
 import typer
 
-from flows.commands.options import LOOK, OPERATE, ConfigOption, open_warehouse, parse_day
+from flows.commands.options import LOOK, OPERATE, ConfigOption, command, open_warehouse
 from flows.commands.printing import working
 from flows.files import replace_file
 
@@ -20,13 +19,16 @@ _PRINTING = 60
 """Seconds after which a browser that prints is stopped."""
 
 
-@app.command(rich_help_panel=OPERATE)
-def make_key(file: Annotated[pathlib.Path, typer.Argument(help="File for the key.")]) -> None:
+@command(app, panel=OPERATE)
+def make_key(file: pathlib.Path) -> None:
     """Make a random key, of public statements' noise or of a holdout, in a file of mode 600.
 
     Keep it: with another key no statement, and no audit of such a holdout, can be repeated.
 
     Example: privaudit make-key publication.key
+
+    Options:
+        file: File for the key.
     """
     from workers import plain_files
 
@@ -37,8 +39,8 @@ def make_key(file: Annotated[pathlib.Path, typer.Argument(help="File for the key
     )
 
 
-@app.command(rich_help_panel=LOOK)
-def publish(config: ConfigOption = None) -> None:
+@command(app, panel=LOOK)
+def publish(*, config: ConfigOption = None) -> None:
     """Publish a statement of every audited day that has none yet, and write their page anew.
 
     A statement is differentially private for labels, and is charged to them. Run it after each
@@ -62,13 +64,14 @@ def publish(config: ConfigOption = None) -> None:
     raise typer.Exit(2 if done.refused else 0)
 
 
-@app.command(rich_help_panel=OPERATE)
-def attest_key(
-    file: Annotated[pathlib.Path, typer.Argument(help="File for the private key.")],
-) -> None:
+@command(app, panel=OPERATE)
+def attest_key(file: pathlib.Path) -> None:
     """Make an Ed25519 key pair that signs evidence: FILE of mode 600, and FILE.pub to give away.
 
     Example: privaudit attest-key evidence.pem
+
+    Options:
+        file: File for the private key.
     """
     from workers.evidence.attestation import make_key_pair, read_public_key
 
@@ -80,37 +83,15 @@ def attest_key(
     )
 
 
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def attest(
-    model: Annotated[str | None, typer.Argument(help="Name of the model.")] = None,
-    day: Annotated[
-        dt.date | None, typer.Argument(parser=parse_day, metavar="DAY", help="YYYY-MM-DD.")
-    ] = None,
+    model: str | None = None,
+    day: dt.date | None = None,
     *,
-    key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Private key that signs: a file of mode 600.")
-    ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Sign the exact record instead, for people who may read results about labels.",
-        ),
-    ] = False,
-    page: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AUDIT_ID",
-            help="Instead write this exact audit as one page to print, unsigned.",
-        ),
-    ] = None,
-    out: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The bundle, or the page; MODEL-DAY.bundle.json or MODEL-DAY.html by default.",
-        ),
-    ] = None,
+    key: str | None = None,
+    exact: bool = False,
+    page: str | None = None,
+    out: pathlib.Path | None = None,
     config: ConfigOption = None,
 ) -> None:
     """Write the published statement about a model's day as signed evidence.
@@ -121,6 +102,14 @@ def attest(
 
     Examples: privaudit attest ads-ctr 2026-03-02 --key evidence.pem;
     privaudit attest ads-ctr 2026-03-02 --exact --key evidence.pem; privaudit attest --page 0f3c2a91
+
+    Options:
+        model: Name of the model.
+        day (DAY): YYYY-MM-DD.
+        key (FILE): Private key that signs: a file of mode 600.
+        exact: Sign the exact record instead, for people who may read results about labels.
+        page (AUDIT_ID): Instead write this exact audit as one page to print, unsigned.
+        out (FILE): The bundle, or the page; MODEL-DAY.bundle.json or MODEL-DAY.html by default.
     """
     if page is not None:
         if model is not None or key is not None or exact:

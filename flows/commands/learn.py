@@ -3,11 +3,11 @@
 import dataclasses
 import datetime as dt
 import pathlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from flows.commands.options import LEARN, ConfigOption, JsonOption, day_option, open_warehouse
+from flows.commands.options import LEARN, ConfigOption, JsonOption, command, open_warehouse
 from flows.commands.printing import (
     begin_prefect,
     console,
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=LEARN)
+@command(app, panel=LEARN)
 def demo(
-    start: Annotated[dt.date, day_option("First audited day of 2013.")] = dt.date(2013, 2, 1),
-    days: Annotated[int, typer.Option(help="Number of consecutive days to audit.")] = 14,
-    folder: Annotated[
-        pathlib.Path, typer.Option(help="Folder for the lake, the warehouse and the report.")
-    ] = pathlib.Path("demo"),
     *,
+    start: dt.date = dt.date(2013, 2, 1),
+    days: int = 14,
+    folder: pathlib.Path = pathlib.Path("demo"),
     as_json: JsonOption = False,
 ) -> None:
     """Audit three models on real days: lake, training, nightly audits, report.
@@ -41,6 +39,11 @@ def demo(
     which is found the same night. Interrupted, the same command goes on where it was.
 
     Example: privaudit demo --start 2013-06-01 --days 21
+
+    Options:
+        start: First audited day of 2013.
+        days: Number of consecutive days to audit.
+        folder: Folder for the lake, the warehouse and the report.
     """
     begin_prefect()
     from flows.learn.demo import run_demo, sentences
@@ -58,31 +61,18 @@ def demo(
         typer.echo(sentence, err=aside)
 
 
-@app.command(rich_help_panel=LEARN)
+@command(app, panel=LEARN)
 def explain(
-    audit_id: Annotated[
-        str | None,
-        typer.Argument(help="An audit's id, or how it begins: explain it instead of a guarantee."),
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The guarantee's epsilon.")] = None,
-    delta: Annotated[float, typer.Option(help="The guarantee's delta.")] = 0.0,
-    neighbors: Annotated[
-        str | None, typer.Option(help="replace (the default), add_remove or simulate.")
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Account for a mechanism, by a manifest's name for it.")
-    ] = None,
-    parameter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="One of its parameters.")
-    ] = None,
-    prior: Annotated[
-        float | None, typer.Option(help="Probability that a blind guess is right.")
-    ] = None,
-    records: Annotated[
-        int | None, typer.Option(help="Number of records that an attacker guesses on.")
-    ] = None,
-    config: ConfigOption = None,
+    audit_id: str | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    neighbors: str | None = None,
+    mechanism: str | None = None,
+    parameter: list[str] | None = None,
+    prior: float | None = None,
+    records: int | None = None,
+    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a guarantee promises: the most that any attacker can achieve.
@@ -93,6 +83,16 @@ def explain(
     privaudit explain --epsilon 1 --records 10000 --prior 0.5;
     privaudit explain --mechanism dp_sgd --parameter noise_multiplier=1.1
     --parameter sampling_rate=0.01 --parameter steps=1000 --delta 1e-5
+
+    Options:
+        audit_id: An audit's id, or how it begins: explain it instead of a guarantee.
+        epsilon: The guarantee's epsilon.
+        delta: The guarantee's delta.
+        neighbors: replace (the default), add_remove or simulate.
+        mechanism: Account for a mechanism, by a manifest's name for it.
+        parameter (NAME=VALUE): One of its parameters.
+        prior: Probability that a blind guess is right.
+        records: Number of records that an attacker guesses on.
     """
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:

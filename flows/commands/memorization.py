@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption
+from flows.commands.options import JsonOption, command
 from flows.commands.printing import print_study, shown_progress
 
 if TYPE_CHECKING:
@@ -14,59 +14,34 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Find what a language model memorised.")
 
-TableOption = Annotated[
+_TableOption = Annotated[
     str,
     typer.Option(
         help="The sequences and their column `split` (train, holdout, any other): path or URI of "
         "a Parquet or CSV file, a folder of them, or a Delta table."
     ),
 ]
-ColumnOption = Annotated[
+_ColumnOption = Annotated[
     str, typer.Option(help="Column of the sequences: text, or lists of token ids.")
 ]
-NoiseOption = Annotated[
-    float | None, typer.Option(help="Noise multiplier of the target's DP-SGD, for the bound.")
-]
-SamplingRateOption = Annotated[
-    float | None, typer.Option(help="DP-SGD sampling rate of the target.")
-]
-StepsOption = Annotated[int | None, typer.Option(help="Number of DP-SGD steps of the target.")]
 
 
-@app.command()
+@command(app)
 def audit(
-    table: TableOption,
-    target: Annotated[
-        str, typer.Option(help="Model that was trained on them (.json n-gram or .onnx).")
-    ],
-    reference: Annotated[str, typer.Option(help="Model that saw none of the training sequences.")],
-    output: Annotated[pathlib.Path, typer.Option(help="Folder for tables and drawings.")],
-    column: ColumnOption = "text",
-    temperature: Annotated[
-        list[float] | None,
-        typer.Option(
-            min=0.001,
-            help="Sampling temperature. Repeat the option to set it per step; the last value "
-            "applies to all remaining steps. Default 1.",
-        ),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, help="Sample from the N most probable tokens (default: all)."),
-    ] = None,
-    tries: Annotated[
-        float, typer.Option(min=1.0, help="Samples that an attacker can afford to draw.")
-    ] = 1e6,
-    begin: Annotated[
-        int, typer.Option(min=0, help="Token that ONNX models are given before a sequence.")
-    ] = 0,
-    max_bad_records: Annotated[
-        int, typer.Option(min=0, help="Maximum number of unreadable or too long sequences.")
-    ] = 0,
-    noise_multiplier: NoiseOption = None,
-    sampling_rate: SamplingRateOption = None,
-    steps: StepsOption = None,
     *,
+    table: _TableOption,
+    target: str,
+    reference: str,
+    output: pathlib.Path,
+    column: _ColumnOption = "text",
+    temperature: Annotated[list[float] | None, {"min": 0.001}] = None,
+    top: Annotated[int | None, {"min": 1}] = None,
+    tries: Annotated[float, {"min": 1.0}] = 1e6,
+    begin: Annotated[int, {"min": 0}] = 0,
+    max_bad_records: Annotated[int, {"min": 0}] = 0,
+    noise_multiplier: float | None = None,
+    sampling_rate: float | None = None,
+    steps: int | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute how probable it is that sampling from a model gives each training sequence.
@@ -77,6 +52,20 @@ def audit(
 
     Example: privaudit memorization audit --table mails.parquet --target target.json --reference
     reference.json --output memorization
+
+    Options:
+        target: Model that was trained on them (.json n-gram or .onnx).
+        reference: Model that saw none of the training sequences.
+        output: Folder for tables and drawings.
+        temperature: Sampling temperature. Repeat the option to set it per step; the last value
+            applies to all remaining steps. Default 1.
+        top: Sample from the N most probable tokens (default: all).
+        tries: Samples that an attacker can afford to draw.
+        begin: Token that ONNX models are given before a sequence.
+        max_bad_records: Maximum number of unreadable or too long sequences.
+        noise_multiplier: Noise multiplier of the target's DP-SGD, for the bound.
+        sampling_rate: DP-SGD sampling rate of the target.
+        steps: Number of DP-SGD steps of the target.
     """
     from flows.memorization import run_memorization, write_memorization
     from privcore.attacks import Sampling
@@ -118,18 +107,24 @@ def _training(
     return None
 
 
-@app.command()
+@command(app)
 def fit(
-    table: TableOption,
-    output: Annotated[pathlib.Path, typer.Option(help="File for the model (.json).")],
-    column: ColumnOption = "text",
-    split: Annotated[str, typer.Option(help="Sequences of this split.")] = "train",
-    order: Annotated[int, typer.Option(min=1, max=12, help="Maximum n-gram length.")] = 6,
+    *,
+    table: _TableOption,
+    output: pathlib.Path,
+    column: _ColumnOption = "text",
+    split: str = "train",
+    order: Annotated[int, {"min": 1, "max": 12}] = 6,
 ) -> None:
     """Count an n-gram model of text: a reference model, or a target to try.
 
     Example: privaudit memorization fit --table mails.parquet --split calibration --output
     reference.json
+
+    Options:
+        output: File for the model (.json).
+        split: Sequences of this split.
+        order: Maximum n-gram length.
     """
     from flows.files import replace_file
     from workers.lake import limits

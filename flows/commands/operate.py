@@ -4,7 +4,7 @@ import datetime as dt
 import json
 import pathlib
 import secrets
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.markup import escape
@@ -14,7 +14,7 @@ from flows.commands.options import (
     ConfigOption,
     DayOption,
     JsonOption,
-    day_option,
+    command,
     open_warehouse,
     toml_of,
 )
@@ -175,19 +175,8 @@ def _plan_lines() -> str:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=OPERATE)
-def acknowledge(
-    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
-    config: ConfigOption = None,
-    *,
-    why: Annotated[
-        str,
-        typer.Option(
-            help="Reason: the cause that is known, and what is done about it. It is kept."
-        ),
-    ],
-    until: Annotated[dt.date, day_option("Last day, at most 28 days from today.")],
-) -> None:
+@command(app, panel=OPERATE)
+def acknowledge(audit_id: str, *, config: ConfigOption = None, why: str, until: dt.date) -> None:
     """Say that a violation is known: nobody is notified of it again until a day.
 
     The verdict, the exit codes and the record stay. People are notified again after that day, and
@@ -196,6 +185,11 @@ def acknowledge(
     audit_notes, with the user's name. A later one replaces it.
 
     Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
+
+    Options:
+        audit_id: The audit's id, or how it begins.
+        why: Reason: the cause that is known, and what is done about it. It is kept.
+        until: Last day, at most 28 days from today.
     """
     begin_prefect()
     from flows.notify.alerts import WebhookError
@@ -209,40 +203,27 @@ def acknowledge(
         raise WebhookError(" ".join(undelivered))
 
 
-@app.command(rich_help_panel=OPERATE)
-def init(
-    file: Annotated[
-        pathlib.Path, typer.Argument(help="Settings file to write.", show_default=True)
-    ] = pathlib.Path("privaudit.toml"),
-    *,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace settings that are there.")
-    ] = False,
-) -> None:
+@command(app, panel=OPERATE)
+def init(file: pathlib.Path = pathlib.Path("privaudit.toml"), *, force: bool = False) -> None:
     """Write a settings file in which every key is explained.
 
     Examples: privaudit init; privaudit init /etc/privaudit/privaudit.toml
+
+    Options:
+        file: Settings file to write.
+        force: Replace settings that are there.
     """
     write_template(file, replace=force)
     typer.echo(f"Wrote {file}: set lake, warehouse and models in it, then run privaudit check.")
 
 
-@app.command(rich_help_panel=OPERATE)
+@command(app, panel=OPERATE)
 def check(
-    day: Annotated[
-        dt.date | None,
-        day_option("Day whose models and labels are tried; each model's newest by default."),
-    ] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", help="Try only this model (repeatable); by default all."),
-    ] = None,
-    config: ConfigOption = None,
     *,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Read all of the day's rows, as the audit does, not a sample."),
-    ] = False,
+    day: dt.date | None = None,
+    models: list[str] | None = None,
+    config: ConfigOption = None,
+    full: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try the settings against the real lake, warehouse, Ray, Prefect and webhook.
@@ -252,6 +233,11 @@ def check(
     do. Nothing is stored. Exit code 0 if all is well, 1 otherwise.
 
     Examples: privaudit check; privaudit check --model ads-ctr --day 2026-11-19 --full
+
+    Options:
+        day: Day whose models and labels are tried; each model's newest by default.
+        models (--model): Try only this model (repeatable); by default all.
+        full: Read all of the day's rows, as the audit does, not a sample.
     """
     quiet()
     from flows.commands.checks import checks
@@ -271,9 +257,9 @@ def check(
     raise typer.Exit(0 if all(result.ok for result in found) else 1)
 
 
-@app.command(rich_help_panel=OPERATE)
+@command(app, panel=OPERATE)
 def overdue(
-    day: DayOption = None, config: ConfigOption = None, *, as_json: JsonOption = False
+    *, day: DayOption = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
     """List the models without an audit whose deadline has passed, and alert.
 
@@ -305,38 +291,20 @@ def overdue(
     raise typer.Exit(1 if models else 0)
 
 
-@app.command(rich_help_panel=OPERATE)
+@command(app, panel=OPERATE)
 def manifest(
-    model_file: Annotated[
-        pathlib.Path | None,
-        typer.Argument(
-            help="The model (.cbm, .ubj, .txt of LightGBM, .onnx); or a lake's folder: then "
-            "manifest.json is written beside each model in it that has none."
-        ),
-    ] = None,
-    table: Annotated[
-        pathlib.Path | None, typer.Option(help="A Parquet file of the day's labels.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
-    model: Annotated[
-        str, typer.Option(help="Name of the model; its folder in the lake.")
-    ] = "model",
-    day: Annotated[dt.date | None, day_option("Day it was trained on.")] = None,
-    dataset: Annotated[
-        str, typer.Option(help="Name of the labels' folder in the lake.")
-    ] = "labels",
-    epsilon: Annotated[float | None, typer.Option(help="Declared epsilon, if any.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta of the declaration.")] = 0.0,
-    unit: Annotated[
-        str, typer.Option(help="Unit that the guarantee protects: a record, or a person's column.")
-    ] = "record",
-    declared_by: Annotated[
-        str, typer.Option(help="Person or team that makes the declaration.")
-    ] = "",
+    model_file: pathlib.Path | None = None,
     *,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of manifests, and no manifest.")
-    ] = False,
+    table: pathlib.Path | None = None,
+    label: str | None = None,
+    model: str = "model",
+    day: dt.date | None = None,
+    dataset: str = "labels",
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    unit: str = "record",
+    declared_by: str = "",
+    schema: bool = False,
 ) -> None:
     """Print a manifest.json for a model file, with every field, to be looked through and stored.
 
@@ -346,6 +314,20 @@ def manifest(
     Examples: privaudit manifest model.cbm --table labels.parquet --label late --model delays
     --day 2026-03-02 --dataset flights --epsilon 2 > manifest.json; privaudit manifest lake --label
     late --dataset flights
+
+    Options:
+        model_file: The model (.cbm, .ubj, .txt of LightGBM, .onnx); or a lake's folder: then
+            manifest.json is written beside each model in it that has none.
+        table: A Parquet file of the day's labels.
+        label: The label's column.
+        model: Name of the model; its folder in the lake.
+        day: Day it was trained on.
+        dataset: Name of the labels' folder in the lake.
+        epsilon: Declared epsilon, if any.
+        delta: Delta of the declaration.
+        unit: Unit that the guarantee protects: a record, or a person's column.
+        declared_by: Person or team that makes the declaration.
+        schema: Print the JSON Schema of manifests, and no manifest.
     """
     if schema:
         from workers.lake.manifest import json_schema

@@ -1,10 +1,11 @@
 """Options that commands share."""
 
 import datetime as dt
+import inspect
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
@@ -39,9 +40,61 @@ def parse_day(text: str | dt.date) -> dt.date:
         raise typer.BadParameter(f"{text!r} is not a date: write it as YYYY-MM-DD.") from None
 
 
-def day_option(text: str, *names: str) -> Any:
-    """Return an option that is a day."""
-    return typer.Option(*names, parser=parse_day, metavar="DATE", help=text)
+_Function = TypeVar("_Function", bound=Callable[..., None])
+_BLOCK = re.compile(r"\n\n(\w[\w ]*):((?:\n    .*)+)")
+_LINE = re.compile(r"\n    (\w+)(?: \((.+?)\))?: (.*(?:\n {5}.*)*)")
+
+
+def command(
+    app: typer.Typer, *, panel: str | None = None, name: str | None = None
+) -> Callable[[_Function], _Function]:
+    """Return what makes a function a command, whose help is the docstring.
+
+    Parameters before `*` are arguments, the others options. What they mean stands in blocks of the
+    docstring, each the title of a panel of the help page, or `Options`. A line of a block is
+    `name: text`, `name (METAVAR): text` or, of an option with another name, `name (--name): text`.
+    A parameter that no block names is annotated with its option.
+    """
+
+    def add(function: _Function) -> _Function:
+        text = inspect.getdoc(function) or ""
+        said = {
+            name: (None if title == "Options" else title, shown, " ".join(words.split()))
+            for title, block in _BLOCK.findall(text)
+            for name, shown, words in _LINE.findall(block)
+        }
+        parameters = [
+            _with_option(each, *said[each.name]) if each.name in said else each
+            for each in inspect.signature(function).parameters.values()
+        ]
+        vars(function)["__signature__"] = inspect.Signature(parameters)
+        app.command(name, help=_BLOCK.sub("", text), rich_help_panel=panel)(function)
+        return function
+
+    return add
+
+
+def _with_option(
+    each: inspect.Parameter, panel: str | None, shown: str, text: str
+) -> inspect.Parameter:
+    """Return a parameter with an option of typer as its default; `Annotated` adds bounds to it."""
+    kind, bounds = each.annotation, {}
+    if get_origin(kind) is Annotated:
+        kind, bounds = get_args(kind)
+    more: dict[str, Any] = {"help": text, "rich_help_panel": panel, **bounds}
+    if dt.date in (kind, *get_args(kind)):
+        more |= {"parser": parse_day, "metavar": "DATE"}
+    option = f"--{each.name.replace('_', '-')}"
+    if shown.startswith("--"):
+        option = shown
+    elif shown:
+        more["metavar"] = shown
+    default = ... if each.default is each.empty else each.default
+    if each.kind is each.KEYWORD_ONLY:
+        given = typer.Option(default, option, **more)
+    else:
+        given = typer.Argument(default, **more)
+    return each.replace(annotation=kind, default=given)
 
 
 def feature_columns(features: Iterable[str]) -> dict[str, str]:
@@ -94,7 +147,12 @@ AsOfOption = Annotated[
     ),
 ]
 DayOption = Annotated[
-    dt.date | None, day_option("Audited day; by default yesterday, in the settings' time zone.")
+    dt.date | None,
+    typer.Option(
+        parser=parse_day,
+        metavar="DATE",
+        help="Audited day; by default yesterday, in the settings' time zone.",
+    ),
 ]
 ModelsOption = Annotated[
     list[str] | None,

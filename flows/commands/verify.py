@@ -6,11 +6,11 @@ import datetime as dt
 import io
 import pathlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, JsonOption, open_warehouse
+from flows.commands.options import LOOK, ConfigOption, JsonOption, command, open_warehouse
 from flows.commands.printing import console, json_text, print_rows, working
 from privcore.exceptions import TerminalError
 from privcore.rounding import down
@@ -72,39 +72,15 @@ _CODES = {"reproduced": 0, "intact": 0, "verified": 0}
 _CODES |= dict.fromkeys(("altered", "different", "wrong_key"), 1)
 _SHOWN = 20
 
-BundleOption = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--bundle",
-        metavar="FILE",
-        help="Verify a bundle of privaudit attest, without warehouse, lake or settings.",
-    ),
-]
-TrustOption = Annotated[
-    list[pathlib.Path] | None,
-    typer.Option(
-        "--trust",
-        metavar="FILE",
-        help="With --bundle: public key of the signer in PEM (repeatable).",
-    ),
-]
 
-
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def verify(
-    audit_id: Annotated[
-        str | None,
-        typer.Argument(
-            help="The audit's id, or how it begins; with --stored alone every record is checked."
-        ),
-    ] = None,
-    config: ConfigOption = None,
+    audit_id: str | None = None,
     *,
-    stored: Annotated[
-        bool, typer.Option("--stored", help="Check the digest of what is stored, without a lake.")
-    ] = False,
-    bundle: BundleOption = None,
-    trust: TrustOption = None,
+    config: ConfigOption = None,
+    stored: bool = False,
+    bundle: pathlib.Path | None = None,
+    trust: list[pathlib.Path] | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute an audit again from the lake, and check whether it gives every stored figure again.
@@ -116,6 +92,12 @@ def verify(
 
     Examples: privaudit verify 0f3c2a91; privaudit verify --stored;
     privaudit verify --bundle ads-ctr-2026-03-02.bundle.json --trust evidence.pem.pub
+
+    Options:
+        audit_id: The audit's id, or how it begins; with --stored alone every record is checked.
+        stored: Check the digest of what is stored, without a lake.
+        bundle (FILE): Verify a bundle of privaudit attest, without warehouse, lake or settings.
+        trust (FILE): With --bundle: public key of the signer in PEM (repeatable).
     """
     if bundle is not None:
         if audit_id is not None or stored or not trust:
@@ -289,13 +271,8 @@ def _as_object(bundle: "VerifiedBundle") -> dict[str, Any]:
 _COLUMNS = ("segment", "records", "control_records", "named", "epsilon_lower", "qvalue")
 
 
-@app.command(rich_help_panel=LOOK)
-def locate(
-    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
-    config: ConfigOption = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@command(app, panel=LOOK)
+def locate(audit_id: str, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Find where a model leaks: the groups of rows in which an audit can prove a leak.
 
     It reads the audit's inputs again and commits nothing. Groups are chosen by features and the
@@ -305,6 +282,9 @@ def locate(
     Exit code: 0 whether a group is named or not, 3 error.
 
     Example: privaudit locate 0f3c2a91
+
+    Options:
+        audit_id: The audit's id, or how it begins.
     """
     from workers.audit.locate import locate as locate_leak
 
@@ -318,19 +298,12 @@ def locate(
     typer.echo(_groups_sentence(found), err=as_json)
 
 
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def read_labels(
-    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
-    config: ConfigOption = None,
+    audit_id: str,
     *,
-    labels: Annotated[
-        pathlib.Path | None,
-        typer.Option(
-            metavar="PARQUET",
-            help="Write all labels that training read (released) beside the table's (true), for "
-            "check-labels, if the file determines them.",
-        ),
-    ] = None,
+    config: ConfigOption = None,
+    labels: pathlib.Path | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read training labels from the audited model's file, as whoever downloads it can.
@@ -342,6 +315,11 @@ def read_labels(
     The exit code depends on the labels: only people who may read the labels may see it.
 
     Example: privaudit read-labels 0f3c2a91
+
+    Options:
+        audit_id: The audit's id, or how it begins.
+        labels (PARQUET): Write all labels that training read (released) beside the table's (true),
+            for check-labels, if the file determines them.
     """
     from workers.audit.verify import read_stored
 

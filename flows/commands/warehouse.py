@@ -4,7 +4,7 @@ import dataclasses
 import datetime as dt
 import json
 import pathlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,7 +14,7 @@ from flows.commands.options import (
     AsOfOption,
     ConfigOption,
     JsonOption,
-    day_option,
+    command,
     open_warehouse,
 )
 from flows.commands.printing import begin_prefect, print_audits, print_rows, working
@@ -29,16 +29,12 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def show(
-    config: ConfigOption = None,
     *,
-    model: Annotated[
-        str | None, typer.Option(help="Print this model alone, on its own latest night.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every current record, not only each model's latest.")
-    ] = False,
+    config: ConfigOption = None,
+    model: str | None = None,
+    every: bool = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,6 +42,10 @@ def show(
 
     Examples: privaudit show; privaudit show --model delays-private --all;
     privaudit show --as-of 2026-05-01T12:00
+
+    Options:
+        model: Print this model alone, on its own latest night.
+        every (--all): Every current record, not only each model's latest.
     """
     with working("Reading the warehouse"):
         import polars as pl
@@ -84,14 +84,11 @@ def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
     return last
 
 
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def sql(
-    query: Annotated[
-        str,
-        typer.Argument(help="A query over the tables and views of docs/reference/warehouse.md."),
-    ],
-    config: ConfigOption = None,
+    query: str,
     *,
+    config: ConfigOption = None,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,6 +96,9 @@ def sql(
 
     Examples: privaudit sql "select model, max(epsilon_lower) from latest_audits group by model";
     privaudit sql "from violations" --as-of 2026-05-01T12:00
+
+    Options:
+        query: A query over the tables and views of docs/reference/warehouse.md.
     """
     with working("Asking the warehouse"):
         from workers.warehouse.sql import query as ask
@@ -108,11 +108,11 @@ def sql(
     print_rows(answer, as_json=as_json)
 
 
-@app.command(rich_help_panel=LOOK)
+@command(app, panel=LOOK)
 def export(
-    output: Annotated[pathlib.Path, typer.Option(help="Folder for the files; made if need be.")],
-    config: ConfigOption = None,
     *,
+    output: pathlib.Path,
+    config: ConfigOption = None,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -122,6 +122,9 @@ def export(
     results about labels.
 
     Example: privaudit export --output audits
+
+    Options:
+        output: Folder for the files; made if need be.
     """
     with working("Exporting"):
         from workers.warehouse.sql import export as write
@@ -131,18 +134,13 @@ def export(
     typer.echo(json.dumps(files, indent=2) if as_json else "\n".join(files))
 
 
-@app.command(rich_help_panel=OPERATE)
+@command(app, panel=OPERATE)
 def compact(
-    config: ConfigOption = None,
     *,
-    retain: Annotated[
-        int, typer.Option(metavar="DAYS", help="Number of days that replaced files stay.")
-    ] = 30,
-    delete_before: Annotated[
-        dt.date | None,
-        day_option("Also delete the audits of all days before this one, in all tables."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    config: ConfigOption = None,
+    retain: int = 30,
+    delete_before: dt.date | None = None,
+    yes: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rewrite the warehouse's small files as large ones, and delete files replaced long ago.
@@ -150,6 +148,11 @@ def compact(
     No audit is deleted unless --delete-before asks for it.
 
     Example: privaudit compact --retain 30
+
+    Options:
+        retain (DAYS): Number of days that replaced files stay.
+        delete_before: Also delete the audits of all days before this one, in all tables.
+        yes: Do not ask before deleting.
     """
     import polars as pl
 
@@ -185,15 +188,8 @@ def _check_delivered(undelivered: tuple[str, ...]) -> None:
         raise WebhookError(" ".join(undelivered))
 
 
-@app.command(rich_help_panel=OPERATE)
-def withdraw(
-    audit_id: Annotated[str, typer.Argument(help="The audit's id, or how it begins.")],
-    config: ConfigOption = None,
-    *,
-    why: Annotated[
-        str, typer.Option(help="Reason for taking it back; it is kept with the record.")
-    ],
-) -> None:
+@command(app, panel=OPERATE)
+def withdraw(audit_id: str, *, config: ConfigOption = None, why: str) -> None:
     """Take back an audit that was committed by mistake.
 
     Its record stays and can be read, but it is never again the current one of its model and day:
@@ -202,6 +198,10 @@ def withdraw(
     audit again.
 
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
+
+    Options:
+        audit_id: The audit's id, or how it begins.
+        why: Reason for taking it back; it is kept with the record.
     """
     begin_prefect()
     from flows.run.upkeep import withdraw_audit
@@ -213,8 +213,8 @@ def withdraw(
     _check_delivered(undelivered)
 
 
-@app.command(rich_help_panel=LOOK)
-def report(config: ConfigOption = None) -> None:
+@command(app, panel=LOOK)
+def report(*, config: ConfigOption = None) -> None:
     """Write the report again.
 
     Example: privaudit report --config demo/privaudit.toml
