@@ -106,10 +106,14 @@ class Batch:
             self.table[name].validate(full=True)
             return pl.Series(name, pl.from_arrow(self.table[name]))
 
-        return self._once(name, name, made)
+        return self.once(name, name, made)
 
-    def _once(self, key: Any, name: str, make: Callable[[], Made]) -> Made:
-        """Return what is made of a column, once."""
+    def once(self, key: Any, name: str, make: Callable[[], Made]) -> Made:
+        """Return what is made of a column, once.
+
+        Raises:
+            NotEvaluableError: it holds values that cannot be read.
+        """
         if key not in self._made:
             with self._readable(name):
                 self._made[key] = make()
@@ -153,7 +157,7 @@ class Batch:
                 found = found.cast(pl.String).fill_null("")
             return found
 
-        return self._once((feature, numbers, as_text), feature.name, made)
+        return self.once((feature, numbers, as_text), feature.name, made)
 
     def features(
         self, manifest: Manifest, *, stored: Callable[[Feature], Feature] = lambda same: same
@@ -181,7 +185,7 @@ class Batch:
         """
         name = label.column
         key = (name, label.words)
-        return self._once(key, name, lambda: _class_indices(self.column(name), label, self))
+        return self.once(key, name, lambda: _class_indices(self.column(name), label, self))
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out.
@@ -191,28 +195,20 @@ class Batch:
         """
 
         def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-            split = self.split()
+            split = self.column(SPLIT)
+            if not _is_plain(split.dtype):
+                raise NotEvaluableError(
+                    Reason.LABEL_INVALID,
+                    f"{self.path} stores {SPLIT!r} as {split.dtype}: store it as text.",
+                )
+            if split.dtype != pl.Categorical:
+                split = split.cast(pl.String)
             train, holdout = (
                 (split == word).fill_null(value=False).to_numpy() for word in (TRAIN, HOLDOUT)
             )
             return train, holdout
 
-        return self._once(("arms",), SPLIT, made)
-
-    def split(self) -> pl.Series:
-        """Return each row's part, as text.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
-        column = self.column(SPLIT)
-        if not _is_plain(column.dtype):
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{self.path} stores {SPLIT!r} as {column.dtype}: store it as text.",
-            )
-        with self._readable(SPLIT):
-            return column if column.dtype == pl.Categorical else column.cast(pl.String)
+        return self.once(("arms",), SPLIT, made)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """Return a slice column's values, ascending, and each row's index among them.
@@ -234,7 +230,7 @@ class Batch:
             codes = words.cast(pl.Enum(values)).to_physical().cast(pl.Int64).to_numpy()
             return tuple(values), codes
 
-        return self._once(("groups", column), column, made)
+        return self.once(("groups", column), column, made)
 
     def groups_together(self, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
         """Return the values of some columns together, ascending, and each row's index among them.
@@ -268,7 +264,7 @@ class Batch:
             )
             return words.set(strange, "").to_numpy().astype(np.str_)
 
-        people = self._once(("units", column), column, made)
+        people = self.once(("units", column), column, made)
         bad = among & (people == "")
         found = (
             f"no value in {column!r} that names a privacy unit: every record needs one of 1 to "

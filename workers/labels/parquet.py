@@ -184,14 +184,15 @@ _FIXED_BYTES = 64
 """Values of a fixed size: decimals have up to 32 bytes, a SHA-512 digest has 64."""
 
 
-def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
-    """Return the names of all columns, where `columns` lie, and which of them are unbounded.
+def describe(content: bytes, columns: list[str] | None) -> dict[str, Any]:
+    """Return the names of all columns, where `columns` (or all) lie, and which are unbounded.
 
     Raises whatever Arrow raises, or ends the process: call `describe_footer`.
     """
     metadata = pq.read_metadata(pa.BufferReader(content))
     schema = metadata.schema
-    owners = _owners(schema, set(columns))
+    names = schema.to_arrow_schema().names
+    owners = _owners(schema, set(names if columns is None else columns))
     groups = []
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -217,7 +218,7 @@ def describe(content: bytes, columns: list[str]) -> dict[str, Any]:
         if owner is not None and (how := _unbounded(metadata, place, owner))
     ]
     return {
-        "names": schema.to_arrow_schema().names,
+        "names": names,
         "groups": groups,
         "text": text,
         "unbounded": unbounded,
@@ -349,9 +350,9 @@ class Footer:
 
 
 def read_footer(
-    lake: Lake, path: str, columns: Iterable[str] = (), *, listed: LabelFile | None = None
+    lake: Lake, path: str, columns: Iterable[str] | None = (), *, listed: LabelFile | None = None
 ) -> Footer:
-    """Read a file's footer, in one request where it is small.
+    """Read a file's footer, of some columns or all (None), in one request where it is small.
 
     Raises:
         NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
@@ -383,7 +384,7 @@ def read_footer(
         content, size = _read(lake, path, lambda: tail(length))
     footer = content[-length:]
     try:
-        found = describe_footer(footer, columns=sorted(set(columns)))
+        found = describe_footer(footer, columns=None if columns is None else sorted(set(columns)))
     except ContainedError:
         raise DamagedFileError(path) from None
     if len(found["groups"]) > limits.ROW_GROUPS:

@@ -28,7 +28,7 @@ from workers.memory import memory_left
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import TableDay
-from workers.sources.tables.table_rows import known_by, of_day
+from workers.sources.tables.table_rows import days_of, known_by
 
 _FILE = "joined.parquet"
 _RECORD = "privaudit: record"
@@ -251,7 +251,8 @@ def _plays(part: JoinPart, join: Join, batch: Batch) -> NDArray[np.bool_]:
         plays &= batch.column(part.record).is_not_null().to_numpy()
     if part.found.day_in_files:
         column = batch.column(part.day)
-        plays &= of_day(column, join.day, zone, batch.path, said="scores.day")
+        days = days_of(column, join.day, zone, batch.path, said="scores.day")
+        plays &= (days == join.day).fill_null(value=False).to_numpy()
     if (known := tables.known_at) is not None and known in part.columns:
         column, cutoff = batch.column(known), tables.cutoff(join.day)
         plays &= known_by(column, cutoff, zone, batch.path, said="scores.known_at")

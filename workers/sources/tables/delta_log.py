@@ -25,12 +25,12 @@ _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
 
 
 def files_of_day(
-    table: str, version: int | None, column: str | None, day: str, zone: str = "UTC"
+    table: str, version: int | None, column: str | None, day: str, zone: str
 ) -> dict[str, Any]:
-    """Return a Delta table's version, its files that may hold a day, and whether a folder says so.
+    """Return a Delta table's version, and its files that may hold a day.
 
-    All files without a `column` that says the day. `said` is how folders spell the day, and `apart`
-    are columns that the log holds in place of files.
+    All files without a `column` that says the day. `said` is how partitions spell the day, nothing
+    where rows are to be asked, and `apart` are columns that the log holds in place of files.
 
     Raises:
         NotEvaluableError: there is no such table or version, or it holds what is not in its files.
@@ -46,26 +46,19 @@ def files_of_day(
             f"{'renamed columns' if mapped else 'deleted rows'} beside its files, which are read "
             "as they are: rewrite the day without (OPTIMIZE, or REORG TABLE ... APPLY (PURGE)).",
         )
-    partitioned = column in delta.metadata().partition_columns
+    apart = delta.metadata().partition_columns
     names, said = [], set[str]()
     for action in _actions(delta):
-        if column is None:
-            there = True
-        elif partitioned:
-            words = words_of_day(_partitions(action), str(column))
+        words = words_of_day(_partitions(action), str(column)) if column in apart else []
+        if column in apart:
             there = any(names_day(word, asked, zone) for word in words)
         else:
-            there = may_hold(action.get(f"min.{column}"), action.get(f"max.{column}"), asked)
+            least, greatest = action.get(f"min.{column}"), action.get(f"max.{column}")
+            there = column is None or may_hold(least, greatest, asked)
         if there:
-            said |= set(words) if partitioned else set()
+            said.update(words)
             names.append(urllib.parse.unquote(action["path"]))
-    return {
-        "version": delta.version(),
-        "files": names,
-        "partitioned": partitioned,
-        "said": sorted(said),
-        "apart": delta.metadata().partition_columns,
-    }
+    return {"version": delta.version(), "files": names, "said": sorted(said), "apart": apart}
 
 
 def days_of_files(table: str, version: int | None) -> dict[str, Any]:
@@ -75,10 +68,14 @@ def days_of_files(table: str, version: int | None) -> dict[str, Any]:
         NotEvaluableError: there is no such table or version.
     """
     delta = _open(table, version)
-    return {
-        "partitions": delta.metadata().partition_columns,
-        "files": dict(map(_days_of_action, _actions(delta))),
-    }
+    files, days = [], []
+    for action in _actions(delta):
+        most = [(name.removeprefix("max."), word) for name, word in action.items()
+                if name.startswith("max.")]  # fmt: skip
+        named = (*days_named(_partitions(action)), *days_among(most))
+        files.append(urllib.parse.unquote(action["path"]))
+        days.append([(name, day.isoformat()) for name, day in named])
+    return {"partitions": delta.metadata().partition_columns, "files": files, "days": days}
 
 
 def _open(table: str, version: int | None) -> deltalake.DeltaTable:
@@ -144,14 +141,6 @@ def _partitions(action: dict[str, Any]) -> list[tuple[str, str]]:
                 word = spelled[name]
         found.append((name, word))
     return found
-
-
-def _days_of_action(action: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    """Return a file, and the newest days that the log says of it."""
-    most = ((name, value) for name, value in action.items() if name.startswith("max."))
-    named = days_among((name.removeprefix("max."), value) for name, value in most)
-    days = [(name, day.isoformat()) for name, day in (*days_named(_partitions(action)), *named)]
-    return urllib.parse.unquote(action["path"]), days
 
 
 answer = answering(files_of_day, days_of_files)

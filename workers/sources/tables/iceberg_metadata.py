@@ -31,7 +31,9 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationError,
 )
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO, InputFile, InputStream
+from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import DateType, PrimitiveType, StringType, TimestampType, TimestamptzType
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp
 
@@ -133,35 +135,6 @@ def is_rest(properties: dict[str, Any]) -> bool:
     return str(kind).lower() == "rest"
 
 
-@contextmanager
-def asking(catalog: str) -> Iterator[None]:
-    """Say what a REST catalogue did not answer; nothing that it said is repeated.
-
-    Raises:
-        NotEvaluableError: it refuses the login.
-        TransientError: it is away, busy or too slow.
-    """
-    name = f"PYICEBERG_CATALOG__{catalog.upper()}"
-    try:
-        yield
-    except (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError):
-        raise NotEvaluableError(
-            Reason.PATH_UNREADABLE,
-            f"The Iceberg catalogue {catalog} refuses the login: set {name}__TOKEN, or "
-            f"{name}__CREDENTIAL, to one that may read the table.",
-        ) from None
-    except (
-        requests.ConnectionError,
-        requests.Timeout,
-        ServiceUnavailableError,
-        TooManyRequestsError,
-    ) as error:
-        raise TransientError(
-            f"The Iceberg catalogue {catalog} does not answer ({type(error).__name__}): try again, "
-            f"or correct {name}__URI."
-        ) from None
-
-
 with suppress(ImportError):  # once, and not in the process of each call
     import pyiceberg.catalog.sql  # noqa: F401
 
@@ -254,17 +227,21 @@ def files_of_day(
                 "it, or keep snapshots longer.",
             )
         _check_no_renamed(found, table)
-        names = []
-        for task in _tasks(found, table, snapshot.snapshot_id, column, dt.date.fromisoformat(day)):
-            if task.delete_files:
-                raise NotEvaluableError(
-                    Reason.TABLE_UNSUPPORTED,
-                    f"The Iceberg table {table} keeps deleted rows beside its files, which are "
-                    "read as they are: compact the day (rewrite_data_files with "
-                    "delete-file-threshold 1).",
-                )
-            names.append(task.file.file_path)
-        return {"location": found.location(), "snapshot": snapshot.snapshot_id, "files": names}
+        of_day = _of_day(found, table, column, dt.date.fromisoformat(day))
+        tasks = list(found.scan(of_day, snapshot_id=snapshot.snapshot_id).plan_files())
+        if any(task.delete_files for task in tasks):
+            raise NotEvaluableError(
+                Reason.TABLE_UNSUPPORTED,
+                f"The Iceberg table {table} keeps deleted rows beside its files, which are read as "
+                "they are: compact the day (rewrite_data_files with delete-file-threshold 1).",
+            )
+        return {
+            "location": found.location(),
+            "version": snapshot.snapshot_id,
+            "files": [task.file.file_path for task in tasks],
+            "said": [],
+            "apart": [],
+        }
 
 
 def days_of_files(
@@ -279,14 +256,12 @@ def days_of_files(
     found = _open(table, catalog, properties)
     with _reading(table):
         fields = found.schema().fields
-        files = {
-            task.file.file_path: [
-                (name, day.isoformat())
-                for name, day in days_among(_greatest(fields, task.file.upper_bounds or {}))
-            ]
-            for task in found.scan(snapshot_id=version).plan_files()
-        }
-        return {"location": found.location(), "files": files}
+        files, days = [], []
+        for task in found.scan(snapshot_id=version).plan_files():
+            named = days_among(_greatest(fields, task.file.upper_bounds or {}))
+            files.append(task.file.file_path)
+            days.append([(name, day.isoformat()) for name, day in named])
+        return {"location": found.location(), "partitions": [], "files": files, "days": days}
 
 
 def _greatest(fields: Any, bounds: dict[int, bytes]) -> Iterator[tuple[str, Any]]:
@@ -321,33 +296,48 @@ def _reading(table: str) -> Iterator[None]:
 def _open(table: str, catalog: str, properties: dict[str, Any]) -> Any:
     """Return a table whose files are read by `TableFiles`, whatever its properties say.
 
-    A REST catalogue's own properties are not used either.
+    A REST catalogue's own properties are not used either, and nothing that it said is repeated.
     """
     ours = {_READER: f"{__name__}.TableFiles", _WAREHOUSE: warehouse_of(properties)}
+    name = f"PYICEBERG_CATALOG__{catalog.upper()}"
     try:
-        with asking(catalog):
-            load = OperatorsRestCatalog if is_rest(properties) else load_catalog
-            loaded: Any = load(catalog, **properties | ours)
-            loaded._load_file_io = lambda *_, **__: TableFiles(ours)  # noqa: SLF001
-            try:
-                return loaded.load_table(table)
-            except (ValueError, ValidationError):
-                with _reading(table):
-                    raise
+        load = OperatorsRestCatalog if is_rest(properties) else load_catalog
+        loaded: Any = load(catalog, **properties | ours)
+        loaded._load_file_io = lambda *_, **__: TableFiles(ours)  # noqa: SLF001
+        try:
+            return loaded.load_table(table)
+        except (ValueError, ValidationError):
+            with _reading(table):
+                raise
+    except (AuditError, MemoryError):
+        raise
     except NoSuchTableError:
         raise NotEvaluableError(
             Reason.MISSING_LABELS,
             f"The Iceberg catalogue {catalog} has no table {table}: write its name "
             "with its namespace.",
         ) from None
-    except (AuditError, MemoryError):
-        raise
+    except (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError):
+        raise NotEvaluableError(
+            Reason.PATH_UNREADABLE,
+            f"The Iceberg catalogue {catalog} refuses the login: set {name}__TOKEN, or "
+            f"{name}__CREDENTIAL, to one that may read the table.",
+        ) from None
+    except (
+        requests.ConnectionError,
+        requests.Timeout,
+        ServiceUnavailableError,
+        TooManyRequestsError,
+    ) as error:
+        raise TransientError(
+            f"The Iceberg catalogue {catalog} does not answer ({type(error).__name__}): try again, "
+            f"or correct {name}__URI."
+        ) from None
     except Exception as error:  # noqa: BLE001  # catalogues raise whatever their client does
         raise NotEvaluableError(
             Reason.PATH_UNREADABLE,
             f"The Iceberg catalogue {catalog} cannot be asked ({type(error).__name__}): "
-            f"describe it in .pyiceberg.yaml or PYICEBERG_CATALOG__{catalog.upper()}"
-            "__URI.",
+            f"describe it in .pyiceberg.yaml or {name}__URI.",
         ) from None
 
 
@@ -372,31 +362,25 @@ def _check_no_renamed(found: Any, table: str) -> None:
         )
 
 
-def _tasks(
-    found: Any, table: str, snapshot: int, column: str | None, day: dt.date
-) -> Iterator[Any]:
-    """Yield the files that may hold the day: by their partition and statistics."""
+def _of_day(found: Any, table: str, column: str | None, day: dt.date) -> str | BooleanExpression:
+    """Return what partitions and statistics have to allow.
+
+    Of columns of other kinds, and of text that is written otherwise, all files are read, and each
+    row is asked.
+    """
     if column is None:
-        yield from found.scan(snapshot_id=snapshot).plan_files()
-        return
+        return ALWAYS_TRUE
     try:
         kind = found.schema().find_type(column)
     except ValueError:
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
-            f"The Iceberg table {table} has no column {column!r}: set day to the "
-            "column that says it.",
+            f"The Iceberg table {table} has no column {column!r}: set day to the column that says "
+            "it.",
         ) from None
-    row_filter = "true"
-    if isinstance(kind, DateType | StringType):
-        # Of text that is written otherwise, all files are read and each row is asked.
-        row_filter = f"{column} = '{day.isoformat()}'"
-        if isinstance(kind, StringType):
-            row_filter += f" or {column} = '{day:%Y%m%d}'"
-    scan = found.scan(snapshot_id=snapshot, selected_fields=(column,))
-    if row_filter != "true":
-        scan = scan.filter(row_filter)
-    yield from scan.plan_files()
+    if isinstance(kind, StringType):
+        return f"{column} = '{day.isoformat()}' or {column} = '{day:%Y%m%d}'"
+    return f"{column} = '{day.isoformat()}'" if isinstance(kind, DateType) else ALWAYS_TRUE
 
 
 answer = answering(files_of_day, days_of_files)

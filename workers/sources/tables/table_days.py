@@ -11,23 +11,17 @@ Named = tuple[str, dt.date]
 _NUMBERS = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 
 
-def says_day(text: str, day: dt.date) -> bool:
-    """Return whether a folder's or a column's text names the day: 2026-03-02 or 20260302."""
-    return text in {day.isoformat(), f"{day:%Y%m%d}"}
-
-
 def as_day(value: Any) -> dt.date | None:
     """Return the day of a date, a time, or of 2026-03-02 and 20260302; None of all else."""
     if isinstance(value, dt.datetime):
         return value.date()
     if isinstance(value, dt.date):
         return value
-    if not isinstance(value, str | int):
-        return None
     try:
-        return dt.date.fromisoformat(str(value))
+        day = dt.date.fromisoformat(str(value))
     except ValueError:
         return None
+    return day if str(value) in {day.isoformat(), f"{day:%Y%m%d}"} else None
 
 
 def moment_named(word: str, zone: str) -> dt.datetime | None:

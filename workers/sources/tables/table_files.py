@@ -11,8 +11,8 @@ import posixpath
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import polars as pl
@@ -23,7 +23,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide, refuse_table_format
 from workers.lake.layout import PARQUET, LabelFile, Lake
-from workers.lake.places import check_uri, local_path, placed
+from workers.lake.places import local_path, placed
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import DayTable, TablePlace
 from workers.sources.tables.table_child import ask, place_of, properties_of, warehouse_of
@@ -77,26 +77,32 @@ def find_day(place: TablePlace, day: dt.date, *, zone: str | None = None) -> Tab
             files.
         TransientError: storage kept failing.
     """
-    if place.catalog is not None:
-        return _iceberg_day(place, day)
     zone = zone or (place.time_zone if isinstance(place, DayTable) else "UTC")
-    if local_path(place.table) is None:
-        check_uri(place.table)
-    root, only = table_root(place.table)
-    if only is None and is_delta(root):
-        return _delta_day(place, root, day, zone)
+    root, only = _root(place)
+    if root is None:
+        return _logged_day(place, day, zone)
     return _folder_day(place, root, only, day, zone)
 
 
-def table_root(table: str) -> tuple[Lake, str | None]:
-    """Return below which folder a table lies, and its name there if it is a single file."""
+def _root(place: TablePlace) -> tuple[Lake | None, str | None]:
+    """Return below which folder a table of files lies, and its name there if it is a single file.
+
+    None of a table whose log or catalogue says which files it has.
+    """
+    table = place.table
+    if place.catalog is not None:
+        return None, None
     local = local_path(table)
-    named = table.partition("?")[0].lower().endswith((*PARQUET, *_CSV))
-    if not (named or (local is not None and local.is_file())):
-        return Lake(table), None
-    root, name = parent_of(table)
-    # Spark gives folders such names, too.
-    return (root, name) if root.has(name) else (Lake(table), None)
+    if table.partition("?")[0].lower().endswith((*PARQUET, *_CSV)) or (
+        local is not None and local.is_file()
+    ):
+        root, name = parent_of(table)
+        if root.has(name):  # Spark gives folders such names, too
+            return root, name
+    root = Lake(table)
+    log = fs.FileSelector("_delta_log", allow_not_found=True)
+    logged = root.patiently(lambda: root.files.get_file_info(log), "_delta_log")
+    return None if logged else root, None
 
 
 def parent_of(place: str) -> tuple[Lake, str]:
@@ -110,12 +116,6 @@ def partition_of(found: TableDay, table: str, day: dt.date) -> tuple[Lake, Parti
     """Return a day's files as units of work, and below which root they lie."""
     units = divide(found.root, "", found.files)
     return found.root, Partition(table, day, "", found.files, units)
-
-
-def is_delta(root: Lake) -> bool:
-    """Return whether a folder holds a Delta table."""
-    log = fs.FileSelector("_delta_log", allow_not_found=True)
-    return bool(root.patiently(lambda: root.files.get_file_info(log), "_delta_log"))
 
 
 def files_of_rows(root: Lake, only: str | None = None) -> list[LabelFile]:
@@ -229,36 +229,14 @@ def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) 
         )
 
 
-def delta_days(place: TablePlace) -> tuple[tuple[str, ...], dict[str, list[Named]]]:
-    """Return a Delta table's partition columns, and the newest days that are said of each file."""
-    found = _ask_delta("days_of_files", place)
-    return tuple(found["partitions"]), _as_named(found["files"])
-
-
-def iceberg_days(place: TablePlace) -> tuple[str, dict[str, list[Named]]]:
-    """Return where an Iceberg table lies, and the newest days that are said of each file.
-
-    Raises:
-        NotEvaluableError: there is no such table, or it cannot be read.
-    """
-    found = _ask_iceberg("days_of_files", place)
-    location = found["location"]
-    files = {_below(location, path): days for path, days in found["files"].items()}
-    return _iceberg_root(place, location), _as_named(files)
-
-
-def _as_named(files: dict[str, list[tuple[str, str]]]) -> dict[str, list[Named]]:
-    return {
-        path: [(name, dt.date.fromisoformat(day)) for name, day in days]
-        for path, days in files.items()
-    }
-
-
-def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableDay:
-    found = _ask_delta("files_of_day", place, **_asked(place, day), zone=zone)
+def _logged_day(place: TablePlace, day: dt.date, zone: str) -> TableDay:
+    """Return the files that a Delta log, or an Iceberg snapshot, has of a day."""
+    zones = {"zone": zone} if place.catalog is None else {}  # Iceberg's partitions stay in its rows
+    root, found = _ask(place, "files_of_day", column=place.day, day=day.isoformat(), **zones)
     if not found["files"]:
         raise no_such_day(place, day)
-    _check_one_spelling(place, found["said"], zone)
+    said = found["said"]
+    _check_one_spelling(place, said, zone)
     files = _listed(root, found["files"], place)
     apart = {name.casefold() for name in found["apart"] if name != place.day}
     if isinstance(place, DayTable) and place.holdout_rule.column.casefold() in apart:
@@ -267,51 +245,43 @@ def _delta_day(place: TablePlace, root: Lake, day: dt.date, zone: str) -> TableD
             f"The Delta table {place.table} keeps {place.holdout_rule.column!r} in its log, and an "
             "audit reads files: partition by another column.",
         )
-    in_files = not found["partitioned"] and place.day is not None
-    return TableDay(root, "delta", found["version"], files, in_files)
+    kind = "delta" if place.catalog is None else "iceberg"
+    return TableDay(root, kind, found["version"], files, place.day is not None and not said)
 
 
-def _asked(place: TablePlace, day: dt.date) -> dict[str, str | None]:
-    """Return the day that is asked for, and its column."""
-    return {"column": place.day, "day": day.isoformat()}
-
-
-def _iceberg_day(place: TablePlace, day: dt.date) -> TableDay:
-    found = _ask_iceberg("files_of_day", place, **_asked(place, day))
-    names = [_below(found["location"], path) for path in found["files"]]
-    if not names:
-        raise no_such_day(place, day)
-    root = Lake(_iceberg_root(place, found["location"]))
-    files = _listed(root, names, place)
-    return TableDay(root, "iceberg", found["snapshot"], files, place.day is not None)
-
-
-def _ask_delta(question: str, place: TablePlace, **about: Any) -> Any:
+def _ask(place: TablePlace, question: str, **about: Any) -> tuple[Lake, dict[str, Any]]:
+    """Return where a table lies, and what its log or catalogue says of the files below."""
     about |= {"table": place.table, "version": place.version}
-    name, folder = f"The Delta table {place.table}", local_path(place.table)
-    places = None if folder is None else str(folder)
-    return ask("workers.sources.tables.delta_log", name, question, places=places, **about)
-
-
-def _ask_iceberg(question: str, place: TablePlace, **about: Any) -> Any:
-    about |= {"table": place.table, "version": place.version}
-    about |= {"catalog": place.catalog, "properties": properties_of(str(place.catalog))}
-    name, places = f"The Iceberg table {place.table}", about["properties"]
-    return ask("workers.sources.tables.iceberg_metadata", name, question, places=places, **about)
-
-
-def _iceberg_root(place: TablePlace, location: str) -> str:
-    return placed(*place_of(location, warehouse_of(properties_of(str(place.catalog)))))
-
-
-def _below(location: str, path: str) -> str:
-    folder = f"{location.rstrip('/')}/"
-    if not path.startswith(folder):
-        raise NotEvaluableError(
-            Reason.PATH_OUTSIDE,
-            f"{path} lies outside of the Iceberg table's location, {location}: rewrite it there.",
+    if place.catalog is None:
+        folder = local_path(place.table)
+        return Lake(place.table), ask(
+            "workers.sources.tables.delta_log",
+            f"The Delta table {place.table}",
+            question,
+            places=None if folder is None else str(folder),
+            **about,
         )
-    return path[len(folder) :]
+    properties = properties_of(place.catalog)
+    found = ask(
+        "workers.sources.tables.iceberg_metadata",
+        f"The Iceberg table {place.table}",
+        question,
+        places=properties,
+        catalog=place.catalog,
+        properties=properties,
+        **about,
+    )
+    location = f"{found['location'].rstrip('/')}/"
+    for path in found["files"]:
+        if not path.startswith(location):
+            raise NotEvaluableError(
+                Reason.PATH_OUTSIDE,
+                f"{path} lies outside of the Iceberg table's location, {location}: rewrite it "
+                "there.",
+            )
+    below = [path.removeprefix(location) for path in found["files"]]
+    root = placed(*place_of(found["location"], warehouse_of(properties)))
+    return Lake(root), found | {"files": below}
 
 
 def _listed(root: Lake, names: list[str], place: TablePlace) -> tuple[LabelFile, ...]:
@@ -369,59 +339,62 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
     Raises:
         NotEvaluableError: there is none, or its newest file is damaged.
     """
-    root, files, partitions = _days_named(TablePlace(table=table, catalog=catalog))
-    seen = _looked_at(root, files, partitions, day)
-    if catalog is not None or is_delta(root):  # whose partitions are no folders
-        return seen
-    words: dict[str, set[str]] = {}
-    for name, word in (pair for path in files for pair in folder_words(path)):
-        if name not in seen.newest and name not in seen.sample.columns:
-            words.setdefault(name, set()).add(word)
-    return replace(seen, words={name: tuple(sorted(said)) for name, said in words.items()})
+    said = _days_named(TablePlace(table=table, catalog=catalog))
+    if not said.files:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS, f"{said.root.uri} has no files yet: write a day to it first."
+        )
+    last: dict[str, tuple[dt.date, str]] = {}
+    for path, days in said.files.items():
+        for name, value in days:
+            last[name] = max(last.get(name, (value, path)), (value, path))
+    asked = [name for name in (day, *said.by, *last) if name in last]
+    path = last[asked[0]][1] if asked else max(said.files)
+    file = said.root.label_file(path)._replace(name=path)
+    with _as_parquet(said.root, file, rows=_ROWS) as (root, name, said_by_csv):
+        sample = _frame(next(_tables(root, name, rows=_ROWS)))
+    newest = {name: dt.date.fromisoformat(value) for name, value in said_by_csv.items()}
+    newest |= {name: value for name, (value, _) in last.items()}
+    words = {
+        name: tuple(sorted(word))
+        for name, word in said.words.items()
+        if name not in newest and name not in sample.columns
+    }
+    return TableLook(sample, tuple(name for name in said.by if name in last), newest, words)
 
 
 def newest_day(place: TablePlace) -> dt.date | None:
     """Return the newest day that folders, partitions or statistics name; None where they do not."""
-    _, files, _ = _days_named(place)
-    days = (day for named in files.values() for name, day in named if name == place.day)
-    return max(days, default=None)
+    named = _days_named(place).files.values()
+    return max((day for days in named for name, day in days if name == place.day), default=None)
 
 
-def _days_named(place: TablePlace) -> tuple[Lake, dict[str, list[Named]], tuple[str, ...]]:
-    """Return where a table lies, the days that are said of each file, and what says them of all."""
-    if place.catalog is not None:
-        location, files = iceberg_days(place)
-        return Lake(location), files, ()
-    root, only = table_root(place.table)
-    if only is None and is_delta(root):
-        partitions, files = delta_days(place)
-        return root, files, partitions
-    found = files_of_rows(root, only)
-    files = {file.name: days_named(folder_words(file.name)) for file in found}
-    return root, files, tuple({name for said in files.values() for name, _ in said})
+class _Said(NamedTuple):
+    """What is said of a table's files: the days of each, by folders or partitions `by` a name.
+
+    `words` are those of all folders name=word, of a table that is none of a log's.
+    """
+
+    root: Lake
+    files: dict[str, list[Named]]
+    by: tuple[str, ...]
+    words: dict[str, set[str]]
 
 
-def _looked_at(
-    root: Lake, files: Mapping[str, list[Named]], partitions: Iterable[str], day: str | None
-) -> TableLook:
-    """Return the look of files, given the days that are said of each."""
-    if not files:
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS, f"{root.uri} has no files yet: write a day to it first."
-        )
-    newest: dict[str, tuple[dt.date, str]] = {}
-    for path, said in files.items():
-        for name, value in said:
-            newest[name] = max(newest.get(name, (value, path)), (value, path))
-    asked = [name for name in (day, *partitions, *newest) if name in newest]
-    path = newest[asked[0]][1] if asked else max(files)
-    days = {name: value for name, (value, _) in newest.items()}
-    file = root.label_file(path)._replace(name=path)
-    with _as_parquet(root, file, rows=_ROWS) as (place, name, said_by_csv):
-        sample = _sample(place, name)
-    days = {name: dt.date.fromisoformat(day) for name, day in said_by_csv.items()} | days
-    folders = tuple(name for name in dict.fromkeys(partitions) if name in newest)
-    return TableLook(sample, folders, days)
+def _days_named(place: TablePlace) -> _Said:
+    root, only = _root(place)
+    if root is None:
+        root, found = _ask(place, "days_of_files")
+        days = [[(name, dt.date.fromisoformat(day)) for name, day in of] for of in found["days"]]
+        files = dict(zip(found["files"], days, strict=True))
+        return _Said(root, files, tuple(found["partitions"]), {})
+    folders = {file.name: folder_words(file.name) for file in files_of_rows(root, only)}
+    words: dict[str, set[str]] = {}
+    for name, word in (pair for pairs in folders.values() for pair in pairs):
+        words.setdefault(name, set()).add(word)
+    files = {name: days_named(pairs) for name, pairs in folders.items()}
+    by = dict.fromkeys(name for days in files.values() for name, _ in days)
+    return _Said(root, files, tuple(by), words)
 
 
 @contextlib.contextmanager
@@ -436,17 +409,6 @@ def _as_parquet(
     with tempfile.TemporaryDirectory() as folder:  # its reader may have been taken over
         Lake(folder).write("rows", content)
         yield Lake(folder), "rows", said["newest"]
-
-
-def _sample(root: Lake, path: str) -> pl.DataFrame:
-    footer = read_footer(root, path)
-    names = list(dict.fromkeys(footer.names))
-    footer = read_footer(root, path, names)
-    batches = read_row_group(root, path, footer, 0, names).batches(names, rows=_ROWS)
-    first = next(batches, None)
-    sample = pl.from_arrow(footer.schema().empty_table() if first is None else first)
-    assert isinstance(sample, pl.DataFrame)  # noqa: S101  # of a table, never of a column
-    return sample
 
 
 def read_rows(table: str, *, most: int | None = None) -> pl.DataFrame:
@@ -470,7 +432,7 @@ def rows_of(found: TableDay, *, most: int | None = None) -> pl.DataFrame:
     for file in found.files:
         words = dict(folder_words(file.name))
         with _as_parquet(found.root, file) as (root, name, _):
-            for table in _parquet_rows(root, name, None if most is None else most // 2):
+            for table in _tables(root, name, most=None if most is None else most // 2):
                 held += table.nbytes
                 if most is not None and held > most:
                     raise NotEvaluableError(
@@ -484,12 +446,15 @@ def rows_of(found: TableDay, *, most: int | None = None) -> pl.DataFrame:
     return pl.concat(parts, how="diagonal_relaxed")
 
 
-def _parquet_rows(root: Lake, path: str, most: int | None) -> Iterator[pa.Table]:
-    """Yield a file's row groups, of a file without any its columns; text may stay encoded."""
-    names = list(dict.fromkeys(read_footer(root, path).names))
-    footer = read_footer(root, path, names)
-    if not footer.groups:
-        yield footer.schema().empty_table()
+def _tables(
+    root: Lake, path: str, *, most: int | None = None, rows: int | None = None
+) -> Iterator[pa.Table]:
+    """Yield a file's row groups, or at most `rows` rows at a time; text may stay encoded.
+
+    Of a file without any there are its columns.
+    """
+    footer = read_footer(root, path, None)
+    names = list(dict.fromkeys(footer.names))
     for one, group in enumerate(footer.groups):
         # Of runs, no page says how many bytes they become.
         if most is not None and 8 * group.rows * len(names) > most:
@@ -498,9 +463,9 @@ def _parquet_rows(root: Lake, path: str, most: int | None) -> Iterator[pa.Table]
                 f"A row group of {path} has {group.rows:,} rows of {len(names)} columns, which may "
                 f"take more than {most:,} bytes: write smaller row groups or fewer columns.",
             )
-        yield read_row_group(root, path, footer, one, names, most=most).table(
-            names, encoded=footer.text
-        )
+        read = read_row_group(root, path, footer, one, names, most=most)
+        yield from read.batches(names, rows=rows or max(group.rows, 1), encoded=footer.text)
+    yield footer.schema().empty_table()
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from workers.labels.columns import Batch, unknown_label
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
-from workers.sources.tables.table_days import says_day
+from workers.sources.tables.table_days import as_day
 
 _WORDS_TOLD = 3
 
@@ -43,16 +43,19 @@ class DayRows:
         Raises:
             NotEvaluableError: the column holds no days.
         """
-        if not self.asked or self.table.day is None:
-            return np.ones(batch.table.num_rows, dtype=np.bool_)
-        table, column = self.table, batch.column(self.table.day)
-        return of_day(column, self.day, table.time_zone, batch.path, said=f"{table.KEY}.day")
+        return (self._days(batch) == self.day).fill_null(value=False).to_numpy()
 
-    def _of_no_day(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row's day is missing or none; training may have seen it."""
-        if not self.asked or self.table.day is None:
-            return np.zeros(batch.table.num_rows, dtype=np.bool_)
-        return of_no_day(batch.column(self.table.day))
+    def _days(self, batch: Batch) -> pl.Series:
+        """Return each row's day, null where it says none; the asked one where none is asked."""
+        table, name = self.table, self.table.day
+        if not self.asked or name is None:
+            return pl.repeat(self.day, batch.table.num_rows, dtype=pl.Date, eager=True)
+
+        def made() -> pl.Series:
+            column, said = batch.column(name), f"{table.KEY}.day"
+            return days_of(column, self.day, table.time_zone, batch.path, said=said)
+
+        return batch.once(("days", name, self.day, table.time_zone), name, made)
 
     def labels(self, batch: Batch, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record; and what is bad.
@@ -60,20 +63,14 @@ class DayRows:
         Raises:
             NotEvaluableError: the columns hold no classes, or no days.
         """
-        # Rows of no day keep their label, so that they are counted as rows that do not play.
         labels, today = batch.labels(label)[0], self.today(batch)
-        bad = self._bad_labels(batch, label, labels, (labels < 0) & today)
-        return np.where(today | self._of_no_day(batch), labels, -1), bad
-
-    def _bad_labels(
-        self, batch: Batch, label: LabelColumn, labels: NDArray[np.int64], bad: NDArray[np.bool_]
-    ) -> BadRecords:
-        """Return what is bad among the day's rows alone."""
-        if not bad.any():
-            return BadRecords.none()
-        column, said = batch.column(label.column), f"{self.table.KEY}.classes"
-        found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
-        return batch.bad_rows(bad, Reason.LABEL_INVALID, found)
+        bad, found = (labels < 0) & today, ""
+        if bad.any():
+            column, said = batch.column(label.column), f"{self.table.KEY}.classes"
+            found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
+        # Rows of no day keep their label, so that they are counted as rows that do not play.
+        counted = np.where(today | self._days(batch).is_null().to_numpy(), labels, -1)
+        return counted, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither of no day, or with a label too late for it.
@@ -96,7 +93,8 @@ class DayRows:
             said = f"{table.KEY}.known_at"
             early = known_by(column, cutoff, table.time_zone, batch.path, said=said)
             train, holdout = train & early, holdout & early
-        dated = ~self._of_no_day(batch)
+        # Of a row of no day nobody knows whether training saw it.
+        dated = self._days(batch).is_not_null().to_numpy()
         return train & dated, holdout & dated
 
     def hashed_kind(self, batch: Batch) -> str:
@@ -152,73 +150,45 @@ def known_by(
     return np.asarray(early.fill_null(value=False).to_numpy(), dtype=np.bool_)
 
 
-def of_day(
-    column: pl.Series, day: dt.date, zone: str, path: str, *, said: str
-) -> NDArray[np.bool_]:
-    """Return whether each value is of the day.
+def days_of(column: pl.Series, day: dt.date, zone: str, path: str, *, said: str) -> pl.Series:
+    """Return each value's day, null where it is missing or none.
 
     Dates, times (in `zone`), and days as text or integers: 2026-03-02, 20260302. `said` is the key
     of the settings that names the column.
 
     Raises:
-        NotEvaluableError: the column holds something else, or days in another form.
+        NotEvaluableError: the column holds something else, days in another form, or `day` in two.
     """
     kind = column.dtype
     if kind == pl.Date:
-        found = column == day
-    elif isinstance(kind, pl.Datetime):
+        return column
+    if isinstance(kind, pl.Datetime):
         # A time without a zone is the zone's clock, also one that the zone skips in spring.
         local = column if kind.time_zone is None else column.dt.convert_time_zone(zone)
-        found = local.dt.date() == day
-    elif isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        words = column.cast(pl.String)
-        known = [word for word in words.unique().to_list() if word is not None]
-        if known and not any(map(_is_day, known)):
-            raise _no_days(column.name, path, sorted(known), said)
-        spelled = sorted(word for word in known if says_day(word, day))
-        if len(spelled) > 1:
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{path} spells the day in {column.name!r}, {said}, as {' and as '.join(spelled)}, "
-                "and its rows may be there twice: write one.",
-            )
-        found = words.is_in(spelled)
-    elif kind.is_integer():
-        known = [str(value) for value in column.unique().to_list() if value is not None]
-        if known and not any(map(_is_day, known)):
-            raise _no_days(column.name, path, sorted(known), said)
-        found = column == int(f"{day:%Y%m%d}")
-    else:
+        return local.dt.date()
+    if isinstance(kind, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    elif kind != pl.String and not kind.is_integer():
         raise NotEvaluableError(
             Reason.LABEL_INVALID,
             f"{path} stores {column.name!r}, {said}, as {kind}: store a date, a time, or text like "
             "2026-03-02.",
         )
-    return np.asarray(found.fill_null(value=False).to_numpy(), dtype=np.bool_)
-
-
-def of_no_day(column: pl.Series) -> NDArray[np.bool_]:
-    """Return whether each value of a column that `of_day` takes is missing, or no day."""
-    kind, found = column.dtype, column.is_null()
-    if isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        column = column.cast(pl.String)
-    if column.dtype == pl.String or kind.is_integer():
-        known = column.unique().drop_nulls().to_list()
-        found |= column.is_in([value for value in known if not _is_day(str(value))])
-    return np.asarray(found.fill_null(value=True).to_numpy(), dtype=np.bool_)
-
-
-def _is_day(word: str) -> bool:
-    try:
-        return says_day(word, dt.date.fromisoformat(word))
-    except ValueError:
-        return False
-
-
-def _no_days(name: str, path: str, words: list[str], said: str) -> NotEvaluableError:
-    few = ", ".join(repr(word[:20]) for word in words[:_WORDS_TOLD])
-    return NotEvaluableError(
-        Reason.LABEL_INVALID,
-        f"{path} holds in {name!r}, {said}, values like {few}, which are no days: store a "
-        f"date, a time, or text like 2026-03-02 or 20260302, or set {said} to another column.",
-    )
+    words = column.unique().drop_nulls().sort().to_list()
+    days = {word: found for word in words if (found := as_day(word)) is not None}
+    if words and not days:
+        few = ", ".join(repr(str(word)[:20]) for word in words[:_WORDS_TOLD])
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} holds in {column.name!r}, {said}, values like {few}, which are no days: "
+            "store a date, a time, or text like 2026-03-02 or 20260302, or set "
+            f"{said} to another column.",
+        )
+    spelled = [str(word) for word, found in days.items() if found == day]
+    if len(spelled) > 1:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"{path} spells the day in {column.name!r}, {said}, as {' and as '.join(spelled)}, and "
+            "its rows may be there twice: write one.",
+        )
+    return column.replace_strict(days, default=None, return_dtype=pl.Date)

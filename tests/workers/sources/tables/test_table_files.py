@@ -18,7 +18,7 @@ from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look, newest_day, read_rows
-from workers.sources.tables.table_rows import of_day
+from workers.sources.tables.table_rows import days_of
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
@@ -357,7 +357,7 @@ def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathl
     rows = score_rows(np.random.default_rng(0), 100)
     words = pl.Series("day", ["2026-03-02", "20260302"])
     with pytest.raises(NotEvaluableError, match="spells the day"):
-        of_day(words, DAY, "UTC", "x.parquet", said="scores.day")
+        days_of(words, DAY, "UTC", "x.parquet", said="scores.day")
     place = str(tmp_path / "delta")
     for day in words:
         said = rows.with_columns(day=pl.lit(day))

@@ -2,11 +2,10 @@
 
 import datetime as dt
 
-import numpy as np
 import polars as pl
 import pytest
 
-from workers.sources.tables.table_rows import known_by, of_day
+from workers.sources.tables.table_rows import days_of, known_by
 
 ZONE = "Europe/Amsterdam"
 
@@ -20,8 +19,8 @@ def test_each_time_of_the_clock_is_of_one_day(day: dt.date) -> None:
     start = dt.datetime.combine(day, dt.time())
     times = [start + dt.timedelta(minutes=10 * step - 60) for step in range(24 * 6 + 12)]
     column = pl.Series("at", times)
-    found = of_day(column, day, ZONE, "p", said="day")
-    assert np.array_equal(found, [time.date() == day for time in times])
+    found = days_of(column, day, ZONE, "p", said="day")
+    assert found.to_list() == [time.date() for time in times]
 
 
 def test_a_label_of_a_time_that_is_skipped_is_known_by_the_clock() -> None:
