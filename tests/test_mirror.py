@@ -27,6 +27,7 @@ ELSEWHERE = {
     "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.sources.source",
+    "workers/audit/test_proving.py": "workers.audit.scanned_night",
     "workers/audit/test_run.py": "workers.audit.record workers.plan workers.audit.request",
     "workers/audit/test_verify.py": "workers.warehouse.record_digest",
     "workers/looks/test_listed.py": "workers.looks.look",

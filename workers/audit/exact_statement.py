@@ -1,15 +1,10 @@
 """The exact statement of an audit. Whether there is one depends on facts that hold no label."""
 
-from collections.abc import Callable
-
-from privcore.attacks import Tallies
-from privcore.exceptions import is_failure
 from privcore.lower_bounds import Secret
 from privcore.publication import exact_statement, exactly
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
-from workers.audit.record import Inputs
-from workers.audit.request import Request
-from workers.exceptions import NotEvaluableError
+from workers.audit.request import Inputs
+from workers.audit.scanned_night import ScannedNight
 from workers.looks.held_rows import holdout_sketch
 from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
@@ -19,16 +14,10 @@ from workers.warehouse.schema import AuditRecord, ExactStatementRow
 from workers.warehouse.table_row import TableRow
 
 
-def with_statement(
-    record: AuditRecord,
-    inputs: Inputs,
-    result: PartialResult,
-    request: Request,
-    *,
-    counted: Callable[[], Tallies],
-    told: Callable[[str, BaseException], None],
-) -> AuditRecord:
-    """Return the record with its exact statement, if there is one; also of an audit that failed.
+def statement_row(
+    record: AuditRecord, inputs: Inputs, night: ScannedNight
+) -> ExactStatementRow | None:
+    """Return the exact statement that goes beside a record, if there is one.
 
     An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
     out the statement: whether a statement appears would tell about labels. There is none where
@@ -40,38 +29,21 @@ def with_statement(
       unit is set: honest models look leaky;
     - there are too few records, or too many of them cannot be read for other reasons than labels.
 
-    `counted` returns what the public may know of (`PartialResult.in_public`). A record whose label
-    cannot be read plays, and its label counts against a refutation
-    (`match_everyone`). The exact record leaves it out instead: its own tests
+    A record whose label cannot be read plays (`PartialResult.in_public`), and its label counts
+    against a refutation (`match_everyone`). The exact record leaves it out instead: its own tests
     read labels, and up to `max_bad_records` records may be missing there.
+
+    Raises:
+        NotEvaluableError: too few records count, or too many are bad.
     """
-    try:
-        row = _statement_row(record, inputs, result, request, counted)
-    except NotEvaluableError:
-        return record
-    except Exception as error:  # the exact record is there, and says what failed in it
-        if not is_failure(error):
-            raise
-        told(f"The statement of {record.audit.model} for {record.audit.day} failed.", error)
-        return record
-    return record if row is None else record.model_copy(update={"statements": (row,)})
-
-
-def _statement_row(
-    record: AuditRecord,
-    inputs: Inputs,
-    result: PartialResult,
-    request: Request,
-    counted: Callable[[], Tallies],
-) -> ExactStatementRow | None:
-    plan = request.plan
-    source, day, digests = inputs.source, record.audit.day, inputs.source.digests()
-    unread, result = result.unread_labels, result.in_public()
+    plan, source = inputs.plan, inputs.source
+    unread, night = night.result.unread_labels, night.in_public
+    result, digests = night.result, source.digests()
     privacy = held_against(source, plan, result)
     if plan.epsilon_public is None or privacy is None or not _allows_one(source, plan, result):
         return None
     result.bad.check(plan.max_bad_records + unread)  # of others, without a word about labels
-    tallies = counted()
+    tallies = night.tallies
     claim = claim_of(privacy, plan)
     made = exact_statement(
         tallies,
@@ -83,12 +55,12 @@ def _statement_row(
     identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
         "target_sha256": digests.target,
         "proxy_sha256": digests.proxy,
-        "labels_digest": result.content.hexdigest(request.digest_key),
+        "labels_digest": result.content.hexdigest(inputs.request.digest_key),
     }
     return ExactStatementRow(
         **identity,
         model=source.model,
-        day=day,
+        day=record.audit.day,
         dataset=source.facts["dataset"],
         label_days=source.days,
         labels_recur=plan.labels_recur,

@@ -24,8 +24,7 @@ from privcore.lower_bounds.verdicts import ReasonCode
 from privcore.rounding import down, exact, percent_up, up
 from workers.audit.declaration import covers, label_column_holds, names_holder, said_of_labels_in
 from workers.audit.proving import Proved
-from workers.audit.record import Inputs
-from workers.audit.request import Request
+from workers.audit.request import Inputs
 from workers.executors import Executor
 from workers.labels.columns import batches_of
 from workers.labels.parquet import read_footer
@@ -177,7 +176,7 @@ def _asked(source: CheckpointSource, plan: Plan, root: Lake, partition: Partitio
 
 def with_files(
     proved: Iterable[Proved],
-    audits: Sequence[tuple[Request, Inputs]],
+    audits: Sequence[Inputs],
     where: tuple[Lake, Partition],
     executor: Executor,
 ) -> Iterator[Proved]:
@@ -188,7 +187,7 @@ def with_files(
 
     Args:
         proved: records, in the order of `audits`.
-        audits: what was asked for and read, with model files.
+        audits: what was read, with model files.
         where: the labels' root and partition.
         executor: that does the work; no figure depends on it.
 
@@ -197,8 +196,8 @@ def with_files(
     """
     some = list(proved)
     asked = [
-        (number, replace(source, proxy=replace(source.proxy, content=b"")), request.plan)
-        for number, (one, (request, inputs)) in enumerate(zip(some, audits, strict=True))
+        (number, replace(source, proxy=replace(source.proxy, content=b"")), inputs.plan)
+        for number, (one, inputs) in enumerate(zip(some, audits, strict=True))
         if one.record.audit.status is Status.EVALUATED
         and isinstance(source := inputs.source, CheckpointSource)
         and _declared_response(source.privacy, source.label_state, len(source.label.classes))

@@ -41,6 +41,7 @@ from workers.audit.declaration import (
     said_of_labels_in,
     says_nothing_of,
 )
+from workers.audit.request import Inputs
 from workers.lake.manifest import OutputCorrection, Privacy, PrivatisedBy, guarantee_of
 from workers.looks.listed import remarks_of_looks
 from workers.plan import Plan
@@ -66,8 +67,7 @@ class Grounds:
     """What a night's judgement rests on.
 
     Attributes:
-        source: where the night comes from.
-        plan: how the game was played.
+        inputs: what was asked for and read.
         result: what was counted.
         tallies: of it, as they are read.
         privacy: the guarantee that the bound is held against; None where there is none.
@@ -75,13 +75,22 @@ class Grounds:
         arms: how training and holdout compare; None where nothing rests on it.
     """
 
-    source: Source
-    plan: Plan
+    inputs: Inputs
     result: PartialResult
     tallies: Tallies
     privacy: Privacy | None
     evidence: Evidence
     arms: ArmsComparison | None = None
+
+    @property
+    def source(self) -> Source:
+        """Where the night comes from."""
+        return self.inputs.source
+
+    @property
+    def plan(self) -> Plan:
+        """How the game was played."""
+        return self.inputs.plan
 
     @property
     def proxy_doubtful(self) -> bool:

@@ -1,7 +1,6 @@
 """Segments of an audit's rows in which a model leaks: chosen without labels, named with bounds."""
 
 import contextlib
-import datetime as dt
 import functools
 from dataclasses import dataclass
 
@@ -9,15 +8,14 @@ from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Secret, name_segments, segment_night
 from workers.audit.declaration import claim_of, held_against
-from workers.audit.proving import check_result, countable
 from workers.audit.request import stored_request
 from workers.audit.run import find_inputs
+from workers.audit.scanned_night import ScannedNight
 from workers.executors import Executor
 from workers.lake.layout import Lake
 from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.scan.before_the_pass import with_segments
-from workers.scan.fitted import FittedSegments
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass, PartialResult
 from workers.sources.join_context import JoinContext
@@ -96,13 +94,10 @@ def locate(record: AuditRecord, lake: Lake, executor: Executor, digest_key: byte
     with contextlib.ExitStack() as made:  # joined tables are kept until it ends
         joining = JoinContext(executor, made, None, None)
         root, partition = source.find_partition(joining=joining, also=game.plan_columns)
-        shared = LabelPass(root, partition, (game,))
-        scan = scan_labels(shared, executor=executor, prepare=prepare)
-        (result,) = scan.results().parts
+        shared = LabelPass(root, partition, {0: game})
+        game, result = scan_labels(shared, executor=executor, prepare=prepare).of_one_game()
         _check_same("labels", audit.labels_digest, result.content.hexdigest(digest_key))
-        fitted = scan.games[0].segments
-        assert fitted is not None  # noqa: S101  # `prepare` fits them
-        return _located(game, result, fitted, audit.day)
+        return _located(game, result)
 
 
 def _check_rows(source: Source, plan: Plan) -> None:
@@ -119,10 +114,10 @@ def _check_rows(source: Source, plan: Plan) -> None:
             raise TerminalError(f"This audit cannot be divided into segments: {reason}.")
 
 
-def _located(game: Game, result: PartialResult, fitted: FittedSegments, day: dt.date) -> Located:
-    source, plan = game.source, game.plan
-    counted = functools.partial(countable, game, result, day)
-    whole, arms = check_result(game, result, day, counted=counted)
+def _located(game: Game, result: PartialResult) -> Located:
+    source, plan, fitted = game.source, game.plan, game.segments
+    assert fitted is not None  # noqa: S101  # they are fitted before the pass
+    whole, arms = ScannedNight(game, result).compared()
     shown: list[tuple[int, str, tuple[int, int], SliceTallies]] = []
     too_small = 0
     for division, tallies in enumerate(result.slices[len(plan.slices) :]):
@@ -138,7 +133,7 @@ def _located(game: Game, result: PartialResult, fitted: FittedSegments, day: dt.
             tallies.tallies(name, classes=whole.classes),
             claim=claim,
             segments=len(shown),
-            random=generator(plan.seed, source.model, str(day), "segment", division, name),
+            random=generator(plan.seed, source.model, str(source.day), "segment", division, name),
             proxy_doubtful=arms is not None and arms.doubtful,
         )
         for division, name, _, tallies in shown

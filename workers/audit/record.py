@@ -5,7 +5,6 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from privcore.lower_bounds.verdicts import ReasonCode, Trust
 from workers.audit.declaration import held_against, label_column_holds
 from workers.audit.judge import Grounds, judged
 from workers.audit.record_promises import promise_rows
+from workers.audit.request import Inputs
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.manifest import Privacy
 from workers.looks.held_rows import holdout_sketch
 from workers.plan import Plan
 from workers.scan.partial_results import MAXIMUM_SLICES, PartialResult
-from workers.sources.source import Source
+from workers.sources.source import Digests, Source
 from workers.versions import CODE_VERSION, METHOD_VERSION
 from workers.warehouse.schema import (
     AuditRecord,
@@ -37,36 +37,21 @@ from workers.warehouse.schema import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Everything that an audit reads, found and checked.
-
-    `labels_digest` is known once the labels were read: it is made of the bytes that were scanned.
-    """
-
-    source: Source
-    labels_digest: str | None
-    epsilon_accounted: float | None
-
-    def digests(self) -> dict[str, str | None]:
-        """Return what identifies the content of every input."""
-        return {**dataclasses.asdict(self.source.digests()), "labels": self.labels_digest}
-
-
-def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
+def evaluated_record(grounds: Grounds) -> AuditRecord:
     """Return the record of an audit that came to figures."""
-    source, plan, evidence, result = inputs.source, grounds.plan, grounds.evidence, grounds.result
-    audit_id = digest_of(source.model, source.day, plan, inputs.digests())
-    identity = identity_of(audit_id, inputs)
+    inputs, source, plan, result = grounds.inputs, grounds.source, grounds.plan, grounds.result
+    digests, labels = source.digests(), result.content.hexdigest(inputs.request.digest_key)
+    read = {**dataclasses.asdict(digests), "labels": labels}
+    identity = identity_of(digest_of(source.model, source.day, plan, read), digests, labels)
     return AuditRecord(
-        audit=_audit_row(inputs, grounds, identity),
-        bounds=bound_rows(evidence, identity),
+        audit=_audit_row(grounds, identity),
+        bounds=bound_rows(grounds.evidence, identity),
         wealth=(wealth_row(grounds, identity),),
         promises=promise_rows(
             grounds.privacy,
             identity,
             epsilon_accounted=inputs.epsilon_accounted,
-            game=evidence.game,
+            game=grounds.evidence.game,
             plan=plan,
         ),
         slices=slice_rows(grounds, identity),
@@ -77,9 +62,9 @@ def evaluated_record(inputs: Inputs, grounds: Grounds) -> AuditRecord:
     )
 
 
-def _audit_row(inputs: Inputs, grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
+def _audit_row(grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
     """Return the audit's own row."""
-    source, digests = inputs.source, inputs.source.digests()
+    source, digests = grounds.source, grounds.source.digests()
     plan, evidence, result = grounds.plan, grounds.evidence, grounds.result
     found, remarks = judged(grounds)
     game, control, paired = evidence.game, evidence.control_game, plan.secret is Secret.MEMBERSHIP
@@ -118,7 +103,7 @@ def _audit_row(inputs: Inputs, grounds: Grounds, identity: dict[str, Any]) -> Au
         control_epsilon_lower=control.epsilon_lower,
         target_log_loss=losses[0],
         proxy_log_loss=losses[1],
-        **declared_columns(grounds.privacy, inputs.epsilon_accounted),
+        **declared_columns(grounds.privacy, grounds.inputs.epsilon_accounted),
         plan=plan.model_dump_json(),
         target_manifest_sha256=digests.target_manifest,
         proxy_manifest_sha256=digests.proxy_manifest,
@@ -145,15 +130,13 @@ def declared_columns(privacy: Privacy | None, epsilon_accounted: float | None) -
     }
 
 
-def known_without_labels(
-    inputs: Inputs, plan: Plan, result: PartialResult, audit_id: str
-) -> dict[str, Any]:
+def known_without_labels(inputs: Inputs, result: PartialResult, audit_id: str) -> dict[str, Any]:
     """Return an audit's columns that no label decides, for a record that came to no figures.
 
     Its identifier, until now `audit_id`, depends on the checkpoints, too: another record is stored
     where one of them was replaced.
     """
-    source, digests = inputs.source, inputs.source.digests()
+    source, plan, digests = inputs.source, inputs.plan, inputs.source.digests()
     privacy = held_against(source, plan, result.in_public())
     declared = declared_columns(privacy, inputs.epsilon_accounted)
     identity = {
@@ -185,7 +168,7 @@ def failed_record(
         reason = f"{reason[: limits.REASON_CHARACTERS]}..."
     audit_id = digest_of(model, day, plan, {"status": status, "reason": reason})
     row = AuditRow(
-        **identity_of(audit_id, None),
+        **identity_of(audit_id),
         model=model,
         day=day,
         secret=plan.secret_name,
@@ -230,16 +213,17 @@ def digest_of(
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def identity_of(audit_id: str, inputs: Inputs | None) -> dict[str, Any]:
+def identity_of(
+    audit_id: str, digests: Digests | None = None, labels: str | None = None
+) -> dict[str, Any]:
     """Return the columns that every row of a record has, and what was read for it."""
-    digests = inputs.source.digests() if inputs else None
     return {
         "audit_id": audit_id,
         "method_version": METHOD_VERSION,
         "code_version": CODE_VERSION,
         "target_sha256": digests.target if digests else None,
         "proxy_sha256": digests.proxy if digests else None,
-        "labels_digest": inputs.labels_digest if inputs else None,
+        "labels_digest": labels,
     }
 
 

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workers.audit.declaration import other_unit
-from workers.audit.proving import check_scanned, countable
 from workers.audit.request import Request
 from workers.audit.run import find_inputs, run_batches
+from workers.audit.scanned_night import ScannedNight
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.labels.columns import other_words
 from workers.labels.parquet import read_footer
 from workers.labels.shards import Partition, Piece, WorkUnit
 from workers.lake.layout import Lake
+from workers.plan import Plan
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.join_context import JoinContext
@@ -60,7 +61,7 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     Raises:
         NotEvaluableError: the audit would be refused; the reason and the sentence are its own.
     """
-    found = _on_a_sample(find_inputs(lake, day, request).source, day, request)
+    found = _on_a_sample(find_inputs(lake, day, request).source, request.plan)
     if not whole:
         return found
     ((record,),) = run_batches(lake, day, [request], executor=InProcess())
@@ -71,22 +72,20 @@ def rehearse(lake: Lake, day: dt.date, request: Request, *, whole: bool = False)
     return dataclasses.replace(found, training=training, holdout=holdout, whole=True)
 
 
-def _on_a_sample(source: Source, day: dt.date, request: Request) -> Rehearsal:
-    plan = request.plan
-    game = Game(source, plan)
+def _on_a_sample(source: Source, plan: Plan) -> Rehearsal:
     with contextlib.ExitStack() as made:
         joining = JoinContext(InProcess(), made)
-        root, partition = source.find_partition(joining=joining, also=game.plan_columns)
+        also = Game(source, plan).plan_columns
+        root, partition = source.find_partition(joining=joining, also=also)
         all_of_it = partition.bytes <= _SMALL
         if not all_of_it:
             partition = dataclasses.replace(partition, work_units=tuple(_sample(root, partition)))
             plan = plan.model_copy(update={"minimum_records": 1, "minimum_control_records": 1})
-        scanned = scan_labels(LabelPass(root, partition, (game,)), executor=InProcess())
-        (result,) = scanned.results().parts
-        words = functools.partial(other_words, root, partition)
-        game = Game(source, plan)
-        counted = functools.partial(countable, game, result, day)
-        tallies = check_scanned(game, result, counted, words=words)
+        shared = LabelPass(root, partition, {0: Game(source, plan)})
+        game, result = scan_labels(shared, executor=InProcess()).of_one_game()
+        tallies = ScannedNight(
+            game, result, functools.partial(other_words, root, partition)
+        ).checked()
     training, holdout = (
         sum(tally.records for tally in odds) for odds in (tallies.odds, tallies.control_odds)
     )

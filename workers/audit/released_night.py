@@ -52,10 +52,8 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     read = given.model_copy(update={"released_labels": pinned})
     digest = _keyed(judged.digest, request.digest_key)
     meaning = read.model_dump_json(exclude={"released_labels": {"table", "catalog", "version"}})
-    identity = identity_of(
-        digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning}), None
-    )
-    identity |= {"target_sha256": read.target, "labels_digest": digest}
+    audit_id = digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning})
+    identity = identity_of(audit_id, labels=digest) | {"target_sha256": read.target}
     night = _silent(judged.night) if judged.doubtful else judged.night
     audit = AuditRow(
         **identity,

@@ -1,4 +1,4 @@
-"""Request of a caller: one model, where its night lies, and the plan that it is audited by."""
+"""One model to audit: what a caller asks for, and what is then found and checked."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -7,8 +7,10 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Trust
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
+from workers.scan.partial_results import Game
 from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.supplied import ExternalInputs, external_inputs_from_json
+from workers.sources.source import Source
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 
@@ -39,6 +41,31 @@ class Request:
     def trust(self) -> Trust:
         """Mode of its evidence."""
         return Trust.SELF if self.external_inputs is None else self.external_inputs.trust
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that an audit reads but the labels, found and checked.
+
+    Attributes:
+        request: what was asked for.
+        source: where the night comes from.
+        epsilon_accounted: of the declared mechanism; None without one.
+    """
+
+    request: Request
+    source: Source
+    epsilon_accounted: float | None
+
+    @property
+    def plan(self) -> Plan:
+        """How the game is played."""
+        return self.request.plan
+
+    @property
+    def game(self) -> Game:
+        """The game, before anything is known of its rows."""
+        return Game(self.source, self.plan)
 
 
 def stored_request(audit: AuditRow, digest_key: bytes = b"") -> Request:

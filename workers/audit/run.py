@@ -10,9 +10,8 @@ from privcore.lower_bounds.question import Secret
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.file_labels import with_files
 from workers.audit.proving import Proved, failure_record, prove
-from workers.audit.record import Inputs
 from workers.audit.released_night import released_night
-from workers.audit.request import Request
+from workers.audit.request import Inputs, Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor, Result, before_deadline
 from workers.labels.shards import Partition
@@ -21,7 +20,7 @@ from workers.lake.manifest import guarantee_of
 from workers.lake.places import check_uri, local_path
 from workers.plan import Plan
 from workers.scan.label_pass import log_event, scan_labels
-from workers.scan.partial_results import Game, LabelPass
+from workers.scan.partial_results import LabelPass
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
 from workers.sources.join_context import JoinContext
@@ -111,7 +110,7 @@ def _told(day: dt.date, request: Request) -> tuple[AuditRecord, int]:
 
 
 def _audit_group(
-    group: Sequence[tuple[Request, Inputs]],
+    group: Sequence[Inputs],
     day: dt.date,
     joining: JoinContext,
     progress: Callable[[int, int], None] | None,
@@ -122,7 +121,7 @@ def _audit_group(
         yield failures
     listed.sort(key=lambda found: (-found[1].bytes * len(found[2]), found[1].dataset))
     for root, partition, audits in listed:
-        games = tuple(Game(one.source, request.plan) for request, one in audits)
+        games = {number: inputs.game for number, inputs in enumerate(audits)}
         try:
             scan = scan_labels(
                 LabelPass(root, partition, games),
@@ -131,17 +130,16 @@ def _audit_group(
                 deadline=joining.deadline,
             )
         except NotEvaluableError as error:
-            failed = (_failed(request, day, error) for request, _ in audits)
+            failed = (_failed(inputs.request, day, error) for inputs in audits)
             yield list(_logged(failed))
             continue
-        proved = prove(audits, scan, root=root, partition=partition)
-        proved = with_files(proved, audits, (root, partition), joining.executor)
+        proved = with_files(prove(audits, scan), audits, (root, partition), joining.executor)
         yield list(_logged(_with_errors_logged(proved)))
 
 
 def _groups(
     lake: Lake, day: dt.date, requests: Iterable[Request], deadline: dt.datetime | None
-) -> Iterator[tuple[list[AuditRecord], list[tuple[Request, Inputs]]]]:
+) -> Iterator[tuple[list[AuditRecord], list[Inputs]]]:
     """Yield the failures and the inputs of groups of requests; each group is read when asked for.
 
     Models whose night lies in tables are one group, since joining tables again costs more.
@@ -151,7 +149,7 @@ def _groups(
     for request in requests:
         (in_lake if request.external_inputs is None else supplied).append(request)
     failures: list[AuditRecord] = []
-    group: list[tuple[Request, Inputs]] = []
+    group: list[Inputs] = []
     size = 0
     for request in (*supplied, *in_lake):
         full = len(group) >= _MOST_MODELS or (size >= _MANY_BYTES and len(group) >= _FEWEST_MODELS)
@@ -159,12 +157,11 @@ def _groups(
             yield failures, group
             failures, group, size = [], [], 0
         try:
-            found = partial(find_inputs, lake, day, request)
-            group.append((request, _in_time(request, deadline, found)))
+            group.append(_in_time(request, deadline, partial(find_inputs, lake, day, request)))
         except BaseException as error:  # noqa: BLE001  # a failed audit is a record too
             failures.append(_failed(request, day, error))
         else:
-            models = checkpoints_of(group[-1][1].source)
+            models = checkpoints_of(group[-1].source)
             size += 0 if models is None else models.model_bytes
     yield failures, group
 
@@ -186,23 +183,22 @@ def run_audit(
 
 
 def _locate(
-    group: Iterable[tuple[Request, Inputs]], day: dt.date, joining: JoinContext
-) -> tuple[list[tuple[Lake, Partition, list[tuple[Request, Inputs]]]], list[AuditRecord]]:
+    group: Iterable[Inputs], day: dt.date, joining: JoinContext
+) -> tuple[list[tuple[Lake, Partition, list[Inputs]]], list[AuditRecord]]:
     """Return the label partitions with the audits that share them, and the records of failures."""
-    together: dict[str, list[tuple[Request, Inputs]]] = {}
-    for request, inputs in group:
-        together.setdefault(inputs.source.labels_key(), []).append((request, inputs))
+    together: dict[str, list[Inputs]] = {}
+    for inputs in group:
+        together.setdefault(inputs.source.labels_key(), []).append(inputs)
     listed, failures = [], []
     for audits in together.values():
-        request, inputs = audits[0]
-        also = Game(inputs.source, request.plan).plan_columns
+        request, source, also = audits[0].request, audits[0].source, audits[0].game.plan_columns
         try:
-            find = partial(inputs.source.find_partition, joining=joining, also=also)
+            find = partial(source.find_partition, joining=joining, also=also)
             # Joining tables is the executor's work, which ends at the deadline itself.
             in_lake = request.external_inputs is None
             found = _in_time(request, joining.deadline, find) if in_lake else find()
         except BaseException as error:  # noqa: BLE001
-            failures += [_failed(request, day, error) for request, _ in audits]
+            failures += [_failed(inputs.request, day, error) for inputs in audits]
         else:
             listed.append((*found, audits))
     return listed, failures
@@ -264,7 +260,7 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
     """
     source = source_of(_found(lake, day, request), request.plan)
     accounted = accounted_epsilon(guarantee_of(source.privacy), where=source.declared_in)
-    return Inputs(source, None, accounted)
+    return Inputs(request, source, accounted)
 
 
 def _found(lake: Lake, day: dt.date, request: Request) -> Source:

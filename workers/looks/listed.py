@@ -1,6 +1,7 @@
 """The one list of looks, and what is done with all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from workers.looks.hashed_kinds import HashedKinds
 from workers.looks.held_rows import HeldRows
@@ -12,6 +13,7 @@ from workers.looks.score_diagnostics import ScoreDiagnostics
 from workers.looks.training_rows import TrainingRows
 from workers.remark import Remark
 
+_Key = TypeVar("_Key")
 LOOKS: tuple[type[Look], ...] = (
     NearCopies,
     RowsAlike,
@@ -34,10 +36,9 @@ def look_at(seen: Seen) -> Looks:
     return {look: counts for look, counts in found if counts is not None}
 
 
-def added(one: Looks, other: Looks) -> Looks:
-    """Return what was counted of both sets of rows; of nothing seen, the other."""
-    both = {look: one[look] + other[look] for look in one.keys() & other.keys()}
-    return {**one, **other, **both}
+def added(one: Mapping[_Key, Any], other: Mapping[_Key, Any]) -> dict[_Key, Any]:
+    """Return what was counted of both sets of rows under each key; of nothing seen, the other."""
+    return {**one, **other, **{key: one[key] + other[key] for key in one.keys() & other.keys()}}
 
 
 def check_looks(found: Findings, *, before_counting: bool = False) -> None:

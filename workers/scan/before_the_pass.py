@@ -7,8 +7,11 @@ alone, so every process fits the same student.
 import contextlib
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Iterator
+import functools
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +34,7 @@ from workers.scan.fitted import (
     fitted_segments,
     read_context,
 )
-from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
+from workers.scan.partial_results import ByGame, Game, LabelPass, RowDraw, may_be_large
 from workers.scan.work_unit import check_columns, players, row_folds, row_streams
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.source import SharedScores, context_features
@@ -57,28 +60,6 @@ class _Asked:
     of_batch: Callable[[Game, Batch, StudentSample], StudentSample]
 
 
-@dataclass(frozen=True, slots=True)
-class _Samples:
-    """One sample for each asking game of a pass, and whether row groups were passed over."""
-
-    parts: tuple[StudentSample, ...]
-    passed_over: bool
-
-    def __add__(self, other: "_Samples") -> "_Samples":
-        parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
-        return _Samples(parts, self.passed_over or other.passed_over)
-
-
-@dataclass(frozen=True, slots=True)
-class _Students:
-    """Students by the number of their game; it adds."""
-
-    found: dict[int, FittedStudent | None]
-
-    def __add__(self, other: "_Students") -> "_Students":
-        return _Students(self.found | other.found)
-
-
 def with_students(
     shared: LabelPass, *, executor: Executor, deadline: dt.datetime | None = None
 ) -> LabelPass:
@@ -86,21 +67,21 @@ def with_students(
 
     What cannot be read is left out of the sample: the scan says what is wrong.
     """
-    asking = tuple(n for n, game in enumerate(shared.games) if game.may_have_student)
-    if not asking:
-        return shared
-    asked = dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking))
+    asked = shared.of([n for n, game in shared.games.items() if game.may_have_student])
     samples = sampled(asked, _of_batch, executor=executor, deadline=deadline)
-    if samples is None:
-        return shared
     students = executor.fold(
-        _teach, samples, range(len(asking)), on_done=lambda _: None, deadline=deadline
-    )
-    found = {} if students is None else students.found
-    games = list(shared.games)
-    for place, number in enumerate(asking):
-        games[number] = dataclasses.replace(games[number], student=found.get(place))
-    return dataclasses.replace(shared, games=tuple(games))
+        _teach, samples, samples, on_done=lambda _: None, deadline=deadline
+    ) or ByGame({})
+    return _with(shared, student=students.parts)
+
+
+def _with(shared: LabelPass, **changes: Mapping[int, Any]) -> LabelPass:
+    """Return the pass with something known before of some of its games."""
+    games = dict(shared.games)
+    for name, found in changes.items():
+        for number, known in found.items():
+            games[number] = dataclasses.replace(games[number], **{name: known})
+    return dataclasses.replace(shared, games=games)
 
 
 def sampled(
@@ -109,79 +90,78 @@ def sampled(
     *,
     executor: Executor,
     deadline: dt.datetime | None = None,
-) -> tuple[StudentSample, ...] | None:
-    """Return a sample of the labels' rows for each game of a pass; None where there is no file.
+) -> dict[int, StudentSample]:
+    """Return a sample of the labels' rows for each game of a pass; of no game without a file.
 
     Some row groups of some files are read, and all of all files for a game that these give too few
     rows. What cannot be read is left out: the scan says what is wrong.
     """
+    if not shared.games:
+        return {}
     names = [file.name for file in shared.partition.files]
     chosen = [names[place] for place in _evenly(len(names), _FILES)]
     files, most = max(1, len(chosen)), _ENOUGH * MOST_RECORDS
     asked = _Asked(shared, _ROW_GROUPS // files, most // files, of_batch)
-    samples = executor.fold(_sample, asked, chosen, on_done=lambda _: None, deadline=deadline)
-    if samples is None:
-        return None
-    parts = list(samples.parts)
-    few = [n for n, part in enumerate(parts) if part.streams.size < _TOO_FEW]
-    if few and (samples.passed_over or len(chosen) < len(names)):
-        games = tuple(shared.games[n] for n in few)
-        asked = _Asked(dataclasses.replace(shared, games=games), None, most, of_batch)
+    passed_over = [len(chosen) < len(names)]
+    samples = executor.fold(_sample, asked, chosen, on_done=passed_over.append, deadline=deadline)
+    found = {} if samples is None else samples.parts
+    few = [number for number, part in found.items() if part.streams.size < _TOO_FEW]
+    if few and any(passed_over):
+        asked = _Asked(shared.of(few), None, most, of_batch)
         again = executor.fold(_sample, asked, names, on_done=lambda _: None, deadline=deadline)
         assert again is not None  # noqa: S101  # there are files
-        for n, part in zip(few, again.parts, strict=True):
-            parts[n] = part
-    return tuple(parts)
+        found |= again.parts
+    return found
 
 
-def _teach(samples: tuple[StudentSample, ...], number: int) -> tuple[None, _Students]:
-    return None, _Students({number: fitted(samples[number])})
+def _teach(
+    samples: dict[int, StudentSample], number: int
+) -> tuple[None, ByGame[FittedStudent | None]]:
+    return None, ByGame({number: fitted(samples[number])})
 
 
-def _sample(asked: _Asked, file: str) -> tuple[None, _Samples]:
-    """Return what a file gives, read once for all games, in an order that is not the rows'."""
-    shared, enough, passed_over = asked.shared, asked.enough, False
-    parts = [StudentSample.none() for _ in shared.games]
+def _sample(asked: _Asked, file: str) -> tuple[bool, ByGame[StudentSample]]:
+    """Return whether row groups of a file were passed over, and what it gives for each game.
+
+    It is read once for all games, or where it is damaged for each as if there were no others, in an
+    order that is not the rows'.
+    """
+    shared, passed_over = asked.shared, False
+    parts = {number: StudentSample.none() for number in shared.games}
     path = shared.partition.path(file)
-    columns = shared.columns(range(len(shared.games)))
     try:
-        footer = read_footer(shared.lake, path, columns, listed=shared.partition.file(file))
-        able = [
-            n for n, game in enumerate(shared.games) if _has_columns(shared, game, footer, path)
-        ]
+        listed = shared.partition.file(file)
+        footer = read_footer(shared.lake, path, shared.columns, listed=listed)
+        able = shared.of(
+            [n for n, game in shared.games.items() if _fits(shared, game, footer, path)]
+        )
         groups = len(footer.groups)
         places = _evenly(groups, groups if asked.row_groups is None else asked.row_groups)
         passed_over = len(places) < groups
         for place in sorted(places, key=lambda place: stream_key(file, place)):
-            reading = [n for n in able if parts[n].seen < enough]
-            if not reading:
+            able = able.of([n for n in able.games if parts[n].seen < asked.enough])
+            if not able.games:
                 break
-            columns = shared.columns(reading)
-            group = read_row_group(shared.lake, path, footer, place, columns)
+            group = read_row_group(shared.lake, path, footer, place, able.columns)
             start = 0
-            for table in group.batches(columns, rows=_BATCH_ROWS):
-                batch = Batch(table, path, (file, place, start))
-                reading = [n for n in reading if parts[n].seen < enough]
-                if not reading:
+            for table in group.batches(able.columns, rows=_BATCH_ROWS):
+                able = able.of([n for n in able.games if parts[n].seen < asked.enough])
+                if not able.games:
                     break
-                for n in reading:
+                batch = Batch(table, path, (file, place, start))
+                for number, game in able.games.items():
                     with contextlib.suppress(NotEvaluableError):
-                        parts[n] += asked.of_batch(shared.games[n], batch, parts[n])
+                        parts[number] += asked.of_batch(game, batch, parts[number])
                 start += table.num_rows
     except NotEvaluableError:
-        if len(shared.games) > 1:
-            return None, _each_alone(asked, file)
-    return None, _Samples(tuple(parts), passed_over)
+        if shared.alone:
+            alone = [_sample(dataclasses.replace(asked, shared=one), file) for one in shared.alone]
+            found = functools.reduce(operator.add, (part for _, part in alone))
+            return any(passed for passed, _ in alone), found
+    return passed_over, ByGame(parts)
 
 
-def _each_alone(asked: _Asked, file: str) -> _Samples:
-    """Return what a damaged file gives, read for each game as if there were no others."""
-    alone = [_sample(dataclasses.replace(asked, shared=one), file) for one in asked.shared.alone]
-    parts = tuple(samples.parts[0] for _, samples in alone)
-    return _Samples(parts, any(samples.passed_over for _, samples in alone))
-
-
-def _has_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> bool:
+def _fits(shared: LabelPass, game: Game, footer: Footer, path: str) -> bool:
     try:
         check_columns(shared, game, footer, path)
     except NotEvaluableError:
@@ -221,8 +201,7 @@ def _folds(
     """Return folds by person where persons play, else by row."""
     if playing.people is None:
         return row_folds(game, batch, rows)
-    key = game.unit_key(game.source.day)
-    streams, places = unit_streams(playing.people[rows], rows.size, key=key)
+    streams, places = unit_streams(playing.people[rows], rows.size, key=game.unit_key)
     return folds_of(streams[places])
 
 
@@ -242,16 +221,15 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
     Raises:
         NotEvaluableError: there is no row to look at, or none has features.
     """
-    (game,) = shared.games
-    samples = sampled(shared, _of_moved, executor=executor)
-    if samples is None or not samples[0].streams.size or not samples[0].features:
+    ((number, game),) = shared.games.items()
+    sample = sampled(shared, _of_moved, executor=executor).get(number, StudentSample.none())
+    if not (sample.streams.size and sample.features):
         raise NotEvaluableError(
             Reason.FEATURE_INVALID,
             f"No features of {game.source.model} can be read, so its rows cannot be divided into "
             "groups: name feature columns in [models.scores] context.",
         )
-    segments = fitted_segments(samples[0], share=share)
-    return dataclasses.replace(shared, games=(dataclasses.replace(game, segments=segments),))
+    return _with(shared, segments={number: fitted_segments(sample, share=share)})
 
 
 def _of_moved(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
@@ -296,16 +274,6 @@ _LEAST_BYTES = 16 << 20
 """The size of a day's files without which nothing is counted, and all rows play."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Draws:
-    """The rows of both arms in each game; it adds."""
-
-    found: tuple[RowDraw, ...]
-
-    def __add__(self, other: "_Draws") -> "_Draws":
-        return _Draws(tuple(a + b for a, b in zip(self.found, other.found, strict=True)))
-
-
 def with_row_draws(
     shared: LabelPass, *, executor: Executor, deadline: dt.datetime | None = None
 ) -> LabelPass:
@@ -315,21 +283,16 @@ def with_row_draws(
     these ask about few rows, and of score tables, where a row that plays costs little more than one
     that does not. Files are read a second time for it, so footers say first whether there is need.
     """
-    asking = [n for n, game in enumerate(shared.games) if _may_draw(game)]
-    if not asking or shared.partition.bytes < _LEAST_BYTES:
+    asked = shared.of([n for n, game in shared.games.items() if _may_draw(game)])
+    if not asked.games or shared.partition.bytes < _LEAST_BYTES:
         return shared
-    asked = dataclasses.replace(shared, games=tuple(shared.games[n] for n in asking))
     units = shared.partition.work_units
     rows = executor.fold(_rows, asked, units, on_done=lambda _: None, deadline=deadline)
     if not may_be_large(rows or 0):
         return shared
     draws = executor.fold(_draw, asked, units, on_done=lambda _: None, deadline=deadline)
     assert draws is not None  # noqa: S101  # there are units
-    games = list(shared.games)
-    for number, draw in zip(asking, draws.found, strict=True):
-        if draw.large:
-            games[number] = dataclasses.replace(games[number], draw=draw)
-    return dataclasses.replace(shared, games=tuple(games))
+    return _with(shared, draw={n: draw for n, draw in draws.parts.items() if draw.large})
 
 
 def _may_draw(game: Game) -> bool:
@@ -345,11 +308,10 @@ def _may_draw(game: Game) -> bool:
 
 def _footers(shared: LabelPass, unit: WorkUnit) -> Iterator[tuple[Piece, str, Footer]]:
     """Yield the pieces of a work unit that can be read; the scan says what is wrong with others."""
-    columns = shared.columns(range(len(shared.games)))
     for piece in unit:
         path, listed = shared.partition.path(piece.file), shared.partition.file(piece.file)
         try:
-            yield piece, path, read_footer(shared.lake, path, columns, listed=listed)
+            yield piece, path, read_footer(shared.lake, path, shared.columns, listed=listed)
         except NotEvaluableError:
             continue
 
@@ -363,32 +325,28 @@ def _rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, int]:
     )
 
 
-def _draw(shared: LabelPass, unit: WorkUnit) -> tuple[None, _Draws]:
+def _draw(shared: LabelPass, unit: WorkUnit) -> tuple[None, ByGame[RowDraw]]:
     """Return the rows of a work unit in each game; what cannot be read is left out."""
-    total = _Draws((RowDraw(0, 0),) * len(shared.games))
+    total: ByGame[RowDraw] = ByGame({})
     for piece, path, footer in _footers(shared, unit):
         for index in piece.row_groups(len(footer.groups)):
             total += _of_row_group(shared, (path, footer, index), piece.file)
     return None, total
 
 
-def _of_row_group(shared: LabelPass, place: tuple[str, Footer, int], file: str) -> _Draws:
-    """Return the rows of a row group in each game, read for each alone where it is damaged."""
+def _of_row_group(shared: LabelPass, place: tuple[str, Footer, int], file: str) -> ByGame[RowDraw]:
+    """Return a row group's rows in each game that can read them, whatever others can."""
+    found: ByGame[RowDraw] = ByGame({})
     try:
-        group = read_row_group(shared.lake, *place, shared.columns(range(len(shared.games))))
+        group = read_row_group(shared.lake, *place, shared.columns)
     except NotEvaluableError:
-        if len(shared.games) == 1:
-            return _Draws((RowDraw(0, 0),))
-        return _Draws(tuple(_of_row_group(one, place, file).found[0] for one in shared.alone))
-    return _Draws(tuple(_of_group(shared, game, group, file) for game in shared.games))
-
-
-def _of_group(shared: LabelPass, game: Game, group: RowGroup, file: str) -> RowDraw:
-    """Return a row group's rows; none where this game cannot read them, whatever others can."""
-    with contextlib.suppress(NotEvaluableError):
-        check_columns(shared, game, group.footer, group.path)
-        return _counted(game, group, file)
-    return RowDraw(0, 0)
+        alone = (_of_row_group(one, place, file) for one in shared.alone)
+        return functools.reduce(operator.add, alone, found)
+    for number, game in shared.games.items():
+        with contextlib.suppress(NotEvaluableError):
+            check_columns(shared, game, group.footer, group.path)
+            found.parts[number] = _counted(game, group, file)
+    return found
 
 
 def _counted(game: Game, group: RowGroup, file: str) -> RowDraw:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError, Executor, OnRay, Total
-from workers.labels.shards import BadRecords
 from workers.lake.model_sandbox import let_go
 from workers.scan.before_the_pass import with_row_draws, with_students
-from workers.scan.partial_results import Game, LabelPass, PartialResults
-from workers.scan.work_unit import Cost, scan_work_unit
+from workers.scan.partial_results import ByGame, Game, LabelPass, PartialResult
+from workers.scan.work_unit import Cost, nothing_scanned, scan_work_unit
 
 _log = logging.getLogger(__name__)
 _PLAIN = re.compile(r'[^\s"=\\]*')
@@ -53,9 +52,7 @@ def scan_labels(
         shared = with_students(shared, executor=executor, deadline=deadline)
         if prepare is not None:
             shared = prepare(shared)
-        found = executor.total(
-            scan_work_unit, shared, units, on_done=on_done, deadline=deadline
-        ) or Total(PartialResults.zero(shared.games))
+        found = executor.total(scan_work_unit, shared, units, on_done=on_done, deadline=deadline)
     except DeadlinePassedError:
         raise NotEvaluableError(
             Reason.DEADLINE,
@@ -63,7 +60,7 @@ def scan_labels(
             f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
             "or give the audit more workers.",
         ) from None
-    return Scan(found, shared.games, shared.partition.left_out)
+    return Scan(found or Total(nothing_scanned(shared)), shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +69,16 @@ class Scan:
 
     Attributes:
         total: what work units add up to.
-        games: as they were played.
-        left_out: records that were left out of the files before anything was scanned.
+        shared: the pass, with its games as they were played.
     """
 
-    total: Total[PartialResults]
-    games: tuple[Game, ...]
-    left_out: BadRecords
+    total: Total[ByGame[PartialResult]]
+    shared: LabelPass
 
-    def results(self) -> PartialResults:
-        """Return one result for every game; what was left out is bad in every game."""
-        parts = self.total.get().parts
-        return PartialResults(tuple(part.beside(self.left_out) for part in parts))
+    def of_one_game(self) -> tuple[Game, PartialResult]:
+        """Return the only game, and its result beside what was left out of the files before."""
+        ((number, game),) = self.shared.games.items()
+        return game, self.total.get().parts[number].beside(self.shared.partition.left_out)
 
 
 def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:
@@ -91,7 +86,7 @@ def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:
     return {
         "event": "work_unit_done",
         "bytes_read": cost.bytes_read,
-        "models": [game.source.model for game in shared.games],
+        "models": [game.source.model for game in shared.games.values()],
         "dataset": shared.partition.dataset,
         "day": str(shared.partition.day),
         "shards": cost.unit,

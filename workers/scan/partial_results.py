@@ -1,9 +1,9 @@
 """Inputs of a pass and its results: all of them add, to the bit."""
 
 import dataclasses
-import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from privcore.attacks import (
     FidelityTally,
@@ -136,20 +136,24 @@ class Game:
             and bool(self.source.context)
         )
 
-    def unit_key(self, day: dt.date) -> int:
+    @property
+    def unit_key(self) -> int:
         """The stream of the audit's privacy units, the same in every shard."""
-        return stream_key(self.plan.seed, self.source.model, str(day), "units")
+        return stream_key(*self._names, "units")
 
-    def tallies(self, result: "PartialResult", day: dt.date) -> Tallies:
+    @property
+    def _names(self) -> tuple[int, str, str]:
+        return self.plan.seed, self.source.model, str(self.source.day)
+
+    def tallies(self, result: "PartialResult") -> Tallies:
         """Return what was scanned, once all shards are added: records, privacy units, or pairs."""
         if self.plan.secret is Secret.MEMBERSHIP:
-            names = (self.plan.seed, self.source.model, str(day), "pairs")
             return membership_tallies(
                 result.tallies.odds[0],
                 result.tallies.control_odds[0],
                 repetitions=self.plan.repetitions,
-                key=stream_key(*names),
-                random=generator(*names),
+                key=stream_key(*self._names, "pairs"),
+                random=generator(*self._names, "pairs"),
             )
         if result.units is None:
             return self._within_other_labels(result)
@@ -159,7 +163,7 @@ class Game:
             control,
             score=PaperScore(),
             repetitions=self.plan.repetitions,
-            key=self.unit_key(day),
+            key=self.unit_key,
             groups=len(self.source.days),
         )
 
@@ -207,22 +211,31 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class LabelPass:
-    """Inputs that all work units of one pass share; Ray puts it once."""
+    """Inputs that all work units of one pass share; Ray puts it once.
+
+    Attributes:
+        lake: below which the files lie.
+        partition: the files.
+        games: by their number, which they keep where some of them are read by themselves.
+    """
 
     lake: Lake
     partition: Partition
-    games: tuple[Game, ...]
+    games: dict[int, Game]
+
+    def of(self, numbers: Iterable[int]) -> "LabelPass":
+        """Return the pass of some games."""
+        return dataclasses.replace(self, games={number: self.games[number] for number in numbers})
 
     @property
     def alone(self) -> tuple["LabelPass", ...]:
-        """The pass of each game by itself: a column that is damaged is not every game's."""
-        return tuple(dataclasses.replace(self, games=(game,)) for game in self.games)
+        """The pass of each of several games: a column that is damaged is not every game's."""
+        return tuple(self.of([number]) for number in self.games) if len(self.games) > 1 else ()
 
-    def columns(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """The union of what the games of these numbers need: what is read."""
-        return tuple(
-            dict.fromkeys(name for number in numbers for name in self.games[number].columns)
-        )
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The union of what the games need: what is read."""
+        return tuple(dict.fromkeys(name for game in self.games.values() for name in game.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,20 +357,18 @@ class PartialResult:
         return dataclasses.replace(self, tallies=tallies, units=units)
 
 
+Part = TypeVar("Part")
+
+
 @dataclass(frozen=True, slots=True)
-class PartialResults:
-    """One result for every game of a pass, in its order."""
+class ByGame(Generic[Part]):
+    """Something of each game of a pass, by its number; it adds as these do."""
 
-    parts: tuple[PartialResult, ...]
+    parts: dict[int, Part]
 
-    @classmethod
-    def zero(cls, games: tuple[Game, ...]) -> "PartialResults":
-        """Return the results of no records, the identity of addition."""
-        return cls(tuple(PartialResult.zero(game) for game in games))
-
-    def __add__(self, other: "PartialResults") -> "PartialResults":
-        """Return the results of both sets of records."""
-        return PartialResults(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+    def __add__(self, other: "ByGame[Part]") -> "ByGame[Part]":
+        """Return what both have of each game."""
+        return ByGame(added(self.parts, other.parts))
 
 
 def of_one_day(odds: OddsTally, day: int, days: int) -> tuple[OddsTally, ...]:

@@ -49,10 +49,10 @@ from workers.looks.listed import look_at
 from workers.looks.look import Opened, Players, Seen, is_inspected
 from workers.scan.partial_results import (
     MAXIMUM_SLICES,
+    ByGame,
     Game,
     LabelPass,
     PartialResult,
-    PartialResults,
     add_slices,
     all_bad,
     of_one_day,
@@ -61,25 +61,16 @@ from workers.sources.scores.score_tables import read_numbers
 from workers.sources.source import SharedScores
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Cost:
-    """Cost of a work unit: reported once, and part of no number."""
+    """Cost of a work unit, counted while it is scanned: told once, and part of no number."""
 
     unit: str
     rows: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
     cpu_seconds: Counter[str] = field(default_factory=Counter)
-    worker: str = ""
-
-
-class Meter:
-    """Measures what a work unit costs."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-        self._stages: Counter[str] = Counter()
-        self._bytes = self._rows = 0
+    worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -88,163 +79,113 @@ class Meter:
         try:
             yield
         finally:
-            self._stages[name] += time.process_time() - start  # type: ignore[assignment]
-
-    def read(self, count: int, rows: int) -> None:
-        """Count what was fetched."""
-        self._bytes += count
-        self._rows += rows
-
-    def cost(self, unit: WorkUnit) -> Cost:
-        """Return what was measured."""
-        return Cost(
-            work_unit_name(unit),
-            self._rows,
-            self._bytes,
-            time.perf_counter() - self._start,
-            self._stages,
-            worker=f"{socket.gethostname()}:{os.getpid()}",
-        )
+            self.cpu_seconds[name] += time.process_time() - start  # type: ignore[assignment]
 
 
 _BATCH_ROWS = 1 << 18
 _BATCH_PROBABILITIES = 1 << 22  # with many classes fewer rows are held at once
 
 
-def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, PartialResults]:
+def scan_work_unit(shared: LabelPass, unit: WorkUnit) -> tuple[Cost, ByGame[PartialResult]]:
     """Play the games on a work unit's training rows, and the control games on its holdout rows.
 
     The streams depend on the audit's seed and the shards' identities alone, so the answer is the
     same to the bit on every worker, in whatever order, however often. A game's answer does not
     depend on the others of the pass.
     """
-    meter = Meter()
-    total = PartialResults.zero(shared.games)
+    start, cost, total = time.perf_counter(), Cost(work_unit_name(unit)), nothing_scanned(shared)
     for piece in unit:
-        for results in _scan_piece(shared, piece, meter):
-            total += results
-    return meter.cost(unit), total
+        for parts in _scan_piece(shared, piece, cost):
+            total += ByGame(parts)
+    cost.seconds = time.perf_counter() - start
+    return cost, total
 
 
-def _scan_piece(shared: LabelPass, piece: Piece, meter: Meter) -> Iterator[PartialResults]:
-    partition = shared.partition
+def nothing_scanned(shared: LabelPass) -> ByGame[PartialResult]:
+    """Return the results of no records."""
+    return ByGame({number: PartialResult.zero(game) for number, game in shared.games.items()})
+
+
+def _scan_piece(shared: LabelPass, piece: Piece, cost: Cost) -> Iterator[dict[int, PartialResult]]:
+    partition, games = shared.partition, shared.games.items()
     path = partition.path(piece.file)
     try:
-        with meter.stage("read"):
-            numbers = range(len(shared.games))
-            footer = read_footer(
-                shared.lake, path, shared.columns(numbers), listed=partition.file(piece.file)
-            )
+        with cost.stage("read"):
+            listed = partition.file(piece.file)
+            footer = read_footer(shared.lake, path, shared.columns, listed=listed)
     except NotEvaluableError as error:
         place = (piece.file, 0, 0)
-        yield PartialResults(
-            tuple(all_bad(game, place, 0, error, fatal=True) for game in shared.games)
-        )
+        yield {number: all_bad(game, place, 0, error, fatal=True) for number, game in games}
         return
     if piece.start == 0:
         content = ContentDigest.of("footer", piece.file, footer.digest)
-        yield PartialResults(
-            tuple(_with_content(PartialResult.zero(game), content) for game in shared.games)
-        )
+        zero = nothing_scanned(shared).parts.items()
+        yield {number: dataclasses.replace(part, content=content) for number, part in zero}
     for index in piece.row_groups(len(footer.groups)):
-        yield _scan_row_group(shared, path, piece.file, footer, index, meter)
+        able, place = [], (piece.file, index, 0)
+        for number, game in games:
+            try:
+                check_columns(shared, game, footer, path)
+                able.append(number)
+            except NotEvaluableError as error:
+                yield {number: all_bad(game, place, max(footer.groups[index].rows, 0), error)}
+        if able:
+            yield _scan_row_group(shared.of(able), (path, footer, index), piece.file, cost)
 
 
 def _scan_row_group(
-    shared: LabelPass, path: str, file: str, footer: Footer, index: int, meter: Meter
-) -> PartialResults:
-    rows = max(footer.groups[index].rows, 0)
-    place = (file, index, 0)
-    parts, able = _with_columns(shared, path, place, footer, rows)
-    if not able:
-        return PartialResults(tuple(parts))
-    columns = shared.columns(able)
-    try:
-        with meter.stage("read"):
-            group = read_row_group(shared.lake, path, footer, index, columns)
-    except NotEvaluableError as error:
-        for number in able:
-            if len(able) > 1:
-                alone = shared.alone[number]
-                parts[number] = _scan_row_group(alone, path, file, footer, index, meter).parts[0]
-            else:
-                parts[number] = all_bad(shared.games[number], place, rows, error)
-        return PartialResults(tuple(parts))
-    meter.read(group.bytes_read, rows)
-    for number, result in _scan_decoded(shared, able, group, file, meter).items():
-        content = group.content(file, shared.games[number].columns)
-        parts[number] = _with_content(result, content)
-    return PartialResults(tuple(parts))
-
-
-def _with_columns(
-    shared: LabelPass, path: str, place: tuple[str, int, int], footer: Footer, rows: int
-) -> tuple[list[PartialResult], tuple[int, ...]]:
-    """Return what is bad for games whose columns are missing, and the numbers of the others."""
-    parts, able = [], []
-    for number, game in enumerate(shared.games):
-        try:
-            check_columns(shared, game, footer, path)
-        except NotEvaluableError as error:
-            parts.append(all_bad(game, place, rows, error))
-        else:
-            parts.append(PartialResult.zero(game))
-            able.append(number)
-    return parts, tuple(able)
-
-
-def _scan_decoded(
-    shared: LabelPass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+    shared: LabelPass, place: tuple[str, Footer, int], file: str, cost: Cost
 ) -> dict[int, PartialResult]:
-    """Scan a row group; where it is damaged, once for each game, as if there were no others."""
+    """Return the results of a row group; where it is damaged, it is read for each game alone."""
+    _, footer, index = place
+    rows, contents = max(footer.groups[index].rows, 0), dict[int, ContentDigest]()
     try:
-        return _scan_batches(shared, numbers, group, file, meter)
-    except NotEvaluableError:
-        pass
-    results: dict[int, PartialResult] = {}
-    for number in numbers:
-        try:
-            results |= _scan_batches(shared, (number,), group, file, meter)
-        except NotEvaluableError as error:
-            rows = group.footer.groups[group.index].rows
-            results[number] = all_bad(shared.games[number], (file, group.index, 0), rows, error)
-    return results
+        with cost.stage("read"):
+            group = read_row_group(shared.lake, *place, shared.columns)
+        cost.bytes_read += group.bytes_read
+        cost.rows += rows
+        contents = {n: group.content(file, game.columns) for n, game in shared.games.items()}
+        parts = _scan_batches(shared, group, file, cost)
+    except NotEvaluableError as error:
+        if shared.alone:
+            alone = (_scan_row_group(one, place, file, cost) for one in shared.alone)
+            return {number: part for found in alone for number, part in found.items()}
+        parts = {n: all_bad(g, (file, index, 0), rows, error) for n, g in shared.games.items()}
+    return {
+        number: dataclasses.replace(part, content=contents.get(number, part.content))
+        for number, part in parts.items()
+    }
 
 
 def _scan_batches(
-    shared: LabelPass, numbers: tuple[int, ...], group: RowGroup, file: str, meter: Meter
+    shared: LabelPass, group: RowGroup, file: str, cost: Cost
 ) -> dict[int, PartialResult]:
     """Return the results of one row group; a game that fails once fails for all of it."""
-    columns = shared.columns(numbers)
-    classes = max(len(shared.games[number].source.label.classes) for number in numbers)
+    classes = max(len(game.source.label.classes) for game in shared.games.values())
     most = max(1, min(_BATCH_ROWS, _BATCH_PROBABILITIES // classes))
-    results = {number: PartialResult.zero(shared.games[number]) for number in numbers}
-    failed: dict[int, PartialResult] = {}
+    results, failed = nothing_scanned(shared).parts, dict[int, PartialResult]()
     start = 0
-    opened = Opened(shared.lake, group, columns, is_inspected(shared.partition, file))
+    opened = Opened(shared.lake, group, shared.columns, is_inspected(shared.partition, file))
     # Spelled out, every row would say "train" or "holdout" anew.
-    batches = group.batches(columns, rows=most, encoded={SPLIT})
+    batches = group.batches(shared.columns, rows=most, encoded={SPLIT})
     while True:
-        with meter.stage("decode"):
+        with cost.stage("decode"):
             table = next(batches, None)
             if table is None:
                 break
             batch = Batch(table, group.path, (file, group.index, start))
-        scores = SharedScores(meter.stage)
-        for number in numbers:
-            game = shared.games[number]
+        scores = SharedScores(cost.stage)
+        for number, game in shared.games.items():
             if number in failed:
                 continue
             try:
                 with scores.stage("decode"):
                     playing = players(game, batch)
                     asked = _asked(game, batch, scores, playing, opened)
-                result = _scan_batch(shared, game, batch, asked, playing)
-                result = _with_unread(result, shared, game, batch, asked, playing)
+                seen = Seen(game.source, game.plan, batch, asked, playing, opened)
+                result = _scan_batch(shared, game, seen)
                 with scores.stage("look"):
-                    seen = Seen(game.source, game.plan, batch, asked, playing, opened)
-                    looks = look_at(seen)
-                results[number] += dataclasses.replace(result, looks=looks)
+                    results[number] += dataclasses.replace(result, looks=look_at(seen))
             except NotEvaluableError as error:
                 rows = group.footer.groups[group.index].rows
                 failed[number] = all_bad(game, (file, group.index, 0), rows, error)
@@ -265,90 +206,66 @@ def _asked(
     return SharedScores(scores.stage, asked=asked)
 
 
-def _scan_batch(
-    shared: LabelPass, game: Game, batch: Batch, scores: SharedScores, playing: Players
-) -> PartialResult:
-    source, plan = game.source, game.plan
+def _scan_batch(shared: LabelPass, game: Game, seen: Seen) -> PartialResult:
+    plan, batch, scores, playing = game.plan, seen.batch, seen.scores, seen.playing
     with scores.stage("decode"):
-        labels, people = playing.labels, playing.people
-        arms = [playing.training, playing.holdout]
         slices = [batch.groups(column) for column in plan.slices]
         if plan.other_labels:
             slices.append(batch.groups_together(plan.other_labels))
         if game.segments is not None:
             slices += game.segments.groups(batch)
-    scored = scored_batch(shared, game, batch, scores, labels)
-    target, proxy = scored.records.target, scored.records.proxy
-    day, days = scored.records.group, len(source.days)
+    scored = scored_batch(shared, game, batch, scores, playing.labels)
+    day, days = scored.records.group, len(game.source.days)
     with scores.stage("play"), refusing_probabilities():
-        held = arms[1]
-        calibration = fidelity(target.take(held, axis=0), proxy.take(held, axis=0), labels[held])
+        held = scored.records.of(playing.holdout)
         result = dataclasses.replace(
             PartialResult.zero(game),
-            fidelity=calibration,
+            fidelity=fidelity(held.target, held.proxy, held.labels),
             excluded_records=playing.excluded,
             bad=playing.bad,
             unread_labels=playing.unread_labels,
         )
-        if people is not None:
-            unit_key = game.unit_key(shared.partition.day)
-            persons = [persons_of(scored, people, rows, unit_key) for rows in arms]
-            return dataclasses.replace(result, units=(persons[0], persons[1]))
-        training, control = (
-            play_arm(scored, rows, slices, control=control)
-            for rows, control in zip(arms, (False, True), strict=True)
+        # Rows whose label cannot be read play in public alone, and no student knows them.
+        unread = any(rows.size for rows in playing.unread)
+        if playing.people is not None:
+            people = playing.people
+            training, control = (
+                persons_of(scored, people, rows) for rows in (playing.training, playing.holdout)
+            )
+            result = dataclasses.replace(result, units=(training, control))
+            if not unread:
+                return result
+            unknown = dataclasses.replace(scored.records, labels=np.zeros_like(playing.labels))
+            untaught = ScoredBatch(dataclasses.replace(game, student=None), batch, unknown)
+            one, other = (persons_of(untaught, people, rows).unread() for rows in playing.unread)
+            return dataclasses.replace(result, unread_units=(one, other))
+        played = play_arm(scored, playing.training, slices, control=False)
+        beside = play_arm(scored, playing.holdout, slices, control=True)
+        tallies = dataclasses.replace(
+            result.tallies,
+            game=played.tally,
+            control_game=beside.tally,
+            odds=of_one_day(played.odds, day, days),
+            control_odds=of_one_day(beside.odds, day, days),
+            student=played.student,
+            control_student=beside.student,
+            labels=played.labels,
+            control_labels=beside.labels,
         )
+        if unread:
+            arms = map(scored.records.of, playing.unread)
+            one_arm, other_arm = (unread_odds(arm.target, arm.proxy) for arm in arms)
+            tallies = dataclasses.replace(
+                tallies,
+                unread=of_one_day(one_arm, day, days),
+                control_unread=of_one_day(other_arm, day, days),
+            )
     return dataclasses.replace(
         result,
-        tallies=dataclasses.replace(
-            result.tallies,
-            game=training.tally,
-            control_game=control.tally,
-            odds=of_one_day(training.odds, day, days),
-            control_odds=of_one_day(control.odds, day, days),
-            student=training.student,
-            control_student=control.student,
-            labels=training.labels,
-            control_labels=control.labels,
-        ),
-        slices=tuple(map(add_slices, training.slices, control.slices)),
-        proxy_fits=(training.proxy_fit, control.proxy_fit),
+        tallies=tallies,
+        slices=tuple(map(add_slices, played.slices, beside.slices)),
+        proxy_fits=(played.proxy_fit, beside.proxy_fit),
     )
-
-
-def _with_unread(
-    result: PartialResult,
-    shared: LabelPass,
-    game: Game,
-    batch: Batch,
-    scores: SharedScores,
-    playing: Players,
-) -> PartialResult:
-    """Return the result with the rows whose label cannot be read; they play in public alone."""
-    if not any(rows.size for rows in playing.unread):
-        return result
-    untaught, unknown = dataclasses.replace(game, student=None), np.zeros_like(playing.labels)
-    scored = scored_batch(shared, untaught, batch, scores, unknown)
-    day, days = scored.records.group, len(game.source.days)
-    with scores.stage("play"), refusing_probabilities():
-        if playing.people is not None:
-            people, unit_key = playing.people, game.unit_key(shared.partition.day)
-            one, other = (
-                persons_of(scored, people, rows, unit_key).unread() for rows in playing.unread
-            )
-            return dataclasses.replace(result, unread_units=(one, other))
-        arms = map(scored.records.of, playing.unread)
-        training, control = (unread_odds(arm.target, arm.proxy) for arm in arms)
-    tallies = dataclasses.replace(
-        result.tallies,
-        unread=of_one_day(training, day, days),
-        control_unread=of_one_day(control, day, days),
-    )
-    return dataclasses.replace(result, tallies=tallies)
-
-
-def _with_content(result: PartialResult, content: ContentDigest) -> PartialResult:
-    return dataclasses.replace(result, content=result.content + content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +306,7 @@ def scored_batch(
         target,
         proxy,
         labels,
-        key=_stream(shared, game, batch),
+        key=_stream(game, batch),
         indices=np.arange(labels.size) + first,
         group=shared.partition.group(file),
     )
@@ -397,7 +314,7 @@ def scored_batch(
 
 
 def persons_of(
-    scored: ScoredBatch, people: NDArray[np.str_], rows: NDArray[np.int64], unit_key: int
+    scored: ScoredBatch, people: NDArray[np.str_], rows: NDArray[np.int64]
 ) -> UnitChoices:
     """Return the records of each person of an arm that play.
 
@@ -405,7 +322,6 @@ def persons_of(
         scored: the batch.
         people: shape (rows of the batch,), whose each row is.
         rows: of the arm, their places in the batch.
-        unit_key: the stream of the audit's privacy units, the same in every shard.
     """
     fitted = scored.game.student
 
@@ -416,7 +332,7 @@ def persons_of(
     return unit_records(
         scored.records.of(rows),
         people[rows],
-        unit_key=unit_key,
+        unit_key=scored.game.unit_key,
         student=None if fitted is None else student,
         # In public, no label may decide anything, and it is fitted to rows whose label can be read.
         student_chooses=scored.game.plan.epsilon_public is None,
@@ -491,11 +407,11 @@ def _proxy_fit(game: Game, records: ScoredRecords) -> LabelFit:
     return label_fit(records.proxy, records.labels)
 
 
-def _stream(shared: LabelPass, game: Game, batch: Batch) -> int:
-    """Return the stream of a row group in a game."""
+def _stream(game: Game, batch: Batch, *purpose: str) -> int:
+    """Return the stream of a row group in a game, for a purpose beside the game itself."""
     file, row_group, _ = batch.place
-    model, day = game.source.model, str(shared.partition.day)
-    return stream_key(game.plan.seed, model, day, file, row_group)
+    day = str(game.source.day)
+    return stream_key(game.plan.seed, game.source.model, day, file, row_group, *purpose)
 
 
 _UNIFORM = 2.0**-53
@@ -552,7 +468,7 @@ def players(game: Game, batch: Batch) -> Players:
     rates, unsampled = None, int(np.count_nonzero(holdout & known))
     if plan.sampling is not None:
         rates = _rates(game, batch, labels)
-        holdout = holdout & _drawn(game, batch, rates)
+        holdout = holdout & (_lots(game, batch, "sampling") < rates)
     return Players(
         labels,
         np.flatnonzero(train & known),
@@ -572,10 +488,8 @@ def row_streams(
     game: Game, batch: Batch, purpose: str, rows: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Return the stream of each of some rows, for one purpose; it depends on no other row."""
-    file, row_group, start = batch.place
-    day = str(game.source.day)
-    key = stream_key(game.plan.seed, game.source.model, day, file, row_group, purpose)
-    return record_streams(rows.size, key=key, indices=rows + start)
+    key = _stream(game, batch, purpose)
+    return record_streams(rows.size, key=key, indices=rows + batch.place[2])
 
 
 def row_folds(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -599,11 +513,6 @@ def _rates(game: Game, batch: Batch, labels: NDArray[np.int64]) -> NDArray[np.fl
             "row that training keeps with probability p has the weight 1/p, in both arms.",
         )
     return np.asarray(1.0 / np.where(labels >= 0, weights, 1.0))
-
-
-def _drawn(game: Game, batch: Batch, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which rows training would have kept, by these rates and a lot of our own."""
-    return np.asarray(_lots(game, batch, "sampling") < rates)
 
 
 def _lots(game: Game, batch: Batch, purpose: str) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from workers.audit.judge import (
     remarks_of,
     same_answers,
 )
+from workers.audit.request import Inputs, Request
 from workers.lake.manifest import OutputCorrection, Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
@@ -61,8 +62,7 @@ def grounds(
     counted = {"suspicion": 0.0} | changes
     result = dataclasses.replace(PartialResult.zero(Game(source, plan)), **counted)
     return Grounds(
-        source,
-        plan,
+        Inputs(Request("ads", plan), source, None),
         result,
         result.tallies,
         held_against(source, plan, result),
@@ -162,7 +162,8 @@ def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret: Secret) 
     chances, labels = np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)
     night = grounds(fidelity=fidelity(chances, chances, labels), plan=Plan(secret=secret))
     if secret is Secret.MEMBERSHIP:
-        night = dataclasses.replace(night, source=MembershipSource(night.source))
+        inputs = dataclasses.replace(night.inputs, source=MembershipSource(night.source))
+        night = dataclasses.replace(night, inputs=inputs)
     said = " ".join(one.sentence for one in remarks_of(night))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
 

@@ -7,6 +7,7 @@ import workers.audit.proving
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, PLAN, clone_model, edit_manifest, figures, small_lake
 from workers.audit.request import Request
+from workers.audit.scanned_night import ScannedNight
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import Executor, InProcess
 from workers.lake.layout import Lake
@@ -38,7 +39,7 @@ def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_p
     class Backwards(InProcess):
         def map(self, function: Any, shared: Any, items: Any) -> Any:
             for some in (tasks := list(reversed(list(items)))):
-                seen.extend((number, inputs.source.model_bytes) for number, _, inputs in some)
+                seen.extend((number, inputs.source.model_bytes) for number, inputs in some)
             return super().map(function, shared, tasks)
 
     monkeypatch.setattr(workers.audit.proving, "_TOGETHER", 1)
@@ -52,16 +53,16 @@ def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_p
 def test_an_error_in_proving_costs_one_record_and_stands_in_the_log_of_the_run(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = workers.audit.proving.check_scanned
+    read = ScannedNight.checked
 
-    def breaks(game: Any, *arguments: Any, **more: Any) -> Any:
-        if game.source.model == "second":
+    def breaks(night: ScannedNight) -> Any:
+        if night.game.source.model == "second":
             raise ZeroDivisionError("Nobody thought of this.")
-        if game.source.model == "third":
+        if night.game.source.model == "third":
             raise NotEvaluableError(Reason.TOO_FEW_RECORDS, "There are too few.")
-        return read(game, *arguments, **more)
+        return read(night)
 
-    monkeypatch.setattr(workers.audit.proving, "check_scanned", breaks)
+    monkeypatch.setattr(ScannedNight, "checked", breaks)
     with caplog.at_level(logging.ERROR, "workers.audit.run"):
         found = {record.audit.model: record.audit for record in audited(lake, InProcess())}
     assert [found[name].status for name in MODELS] == ["evaluated", "error", "not_evaluable"]

@@ -35,8 +35,7 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow
 from workers.audit import proving, record
 from workers.audit.judge import Grounds
-from workers.audit.record import Inputs
-from workers.audit.request import Request
+from workers.audit.request import Inputs, Request
 from workers.audit.run import run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
@@ -266,21 +265,24 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
 @pytest.fixture(scope="module")
 def id_of(template: Lake) -> Iterator[Callable[..., str]]:
     """Yield what returns the id of one audit's record, had its plan been another."""
-    made: list[tuple[Inputs, Grounds]] = []
+    made: list[Grounds] = []
 
-    def keep(inputs: Inputs, night: Grounds, **more: Any) -> AuditRecord:
-        made.append((inputs, night))
-        return record.evaluated_record(inputs, night, **more)
+    def keep(grounds: Grounds) -> AuditRecord:
+        made.append(grounds)
+        return record.evaluated_record(grounds)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(proving, "evaluated_record", keep)
         patched.setattr(record, "slice_rows", lambda *_, **__: ())
         as_audited = recorded(template).audit
-        ((inputs, night),) = made
+        (grounds,) = made
 
         def again(**changes: Any) -> str:
-            planned = dataclasses.replace(night, plan=PLAN.model_copy(update=changes))
-            return record.evaluated_record(inputs, planned).audit.audit_id
+            plan = PLAN.model_copy(update=changes)
+            request = dataclasses.replace(grounds.inputs.request, plan=plan)
+            inputs = dataclasses.replace(grounds.inputs, request=request)
+            planned = dataclasses.replace(grounds, inputs=inputs)
+            return record.evaluated_record(planned).audit.audit_id
 
         assert again() == as_audited.audit_id
         yield again

@@ -52,8 +52,8 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
 
     source = find_checkpoints(lake, "good", DAY, plan=PLAN)
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    scan = scan_labels(LabelPass(root, partition, (Game(source, PLAN),)), executor=InProcess())
-    (tallies,) = scan.results().parts[0].slices
+    scan = scan_labels(LabelPass(root, partition, {0: Game(source, PLAN)}), executor=InProcess())
+    (tallies,) = scan.of_one_game()[1].slices
     assert tallies is not None
     claim = claim_of(source.privacy, PLAN)
     assert claim == Claim(family=PureDP(), delta=0.0, significance=0.04, epsilon=0.3)

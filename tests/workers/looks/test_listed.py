@@ -24,19 +24,17 @@ from workers.looks.listed import LOOKS, added, check_looks, remarks_of_looks
 from workers.looks.look import Findings, Look, Looks
 from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
-from workers.scan.partial_results import Game, LabelPass, PartialResult
+from workers.scan.partial_results import LabelPass, PartialResult
 from workers.scan.work_unit import scan_work_unit
 from workers.sources.scores.supplied import SuppliedScores
 
 
 def shared_pass(lake: Lake, *requests: Request) -> LabelPass:
     """Return the pass of models that share their labels."""
-    sources = [find_inputs(lake, DAY, request).source for request in requests]
-    games = tuple(
-        Game(source, request.plan) for source, request in zip(sources, requests, strict=True)
-    )
-    also = tuple(name for game in games for name in game.plan_columns)
-    root, partition = sources[0].find_partition(joining=NO_JOIN_NEEDED, also=also)
+    inputs = [find_inputs(lake, DAY, request) for request in requests]
+    games = {number: found.game for number, found in enumerate(inputs)}
+    also = tuple(name for game in games.values() for name in game.plan_columns)
+    root, partition = inputs[0].source.find_partition(joining=NO_JOIN_NEEDED, also=also)
     return LabelPass(root, partition, games)
 
 
@@ -50,7 +48,7 @@ def row_groups(shared: LabelPass) -> list[Piece]:
     return [Piece(file, index, index + 1) for file, groups in counted for index in range(groups)]
 
 
-def scanned(shared: LabelPass, unit: WorkUnit) -> tuple[PartialResult, ...]:
+def scanned(shared: LabelPass, unit: WorkUnit) -> dict[int, PartialResult]:
     """Return what a work unit comes to, by game."""
     return scan_work_unit(shared, unit)[1].parts
 
@@ -71,7 +69,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> list[LabelPass]:
     return [shared_pass(lake_of_two(folder), *REQUESTS), shared_pass(EMPTY_LAKE, supplied)]
 
 
-Parts = list[tuple[LabelPass, list[tuple[PartialResult, ...]]]]
+Parts = list[tuple[LabelPass, list[dict[int, PartialResult]]]]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +79,8 @@ def parts(passes: list[LabelPass]) -> Parts:
 
 
 def test_each_look_is_played(parts: Parts) -> None:
-    seen = {look for _, found in parts for games in found for one in games for look in one.looks}
+    played = (one for _, found in parts for games in found for one in games.values())
+    seen = {look for one in played for look in one.looks}
     assert seen == set(LOOKS)
     assert len(LOOKS) == len(set(LOOKS)) > 5
 
@@ -91,7 +90,7 @@ def test_any_division_of_the_rows_and_any_order_gives_the_same_bits(
     parts: Parts, data: st.DataObject
 ) -> None:
     for shared, found in parts:
-        for number, game in enumerate(shared.games):
+        for number, game in shared.games.items():
             listed = [games[number].looks for games in found]
             whole = functools.reduce(added, listed)
             order = data.draw(st.permutations(range(len(listed))))
@@ -104,7 +103,7 @@ def test_any_division_of_the_rows_and_any_order_gives_the_same_bits(
 
 def test_nothing_is_neutral_and_no_sum_changes_what_was_added(parts: Parts) -> None:
     for _, found in parts:
-        for one in found[0]:
+        for one in found[0].values():
             before = pickle.dumps(one.looks)
             assert added(one.looks, {}) == one.looks == added({}, one.looks)
             added(one.looks, one.looks)
@@ -115,8 +114,8 @@ def test_work_units_and_company_are_nothing_to_a_look(parts: Parts) -> None:
     """All row groups in one work unit, and each game by itself, as in a pass of its own."""
     for shared, found in parts:
         unit = tuple(row_groups(shared))
-        for number, alone in enumerate(shared.alone):
-            (whole,) = scanned(alone, unit)
+        for number in shared.games:
+            whole = scanned(shared.of([number]), unit)[number]
             one_by_one = functools.reduce(operator.add, (games[number] for games in found))
             assert whole.looks == one_by_one.looks
 

@@ -74,7 +74,7 @@ def student_of(folder: pathlib.Path, frame: pl.DataFrame) -> Any:
         put_folder(folder, frame)
     source = find_scores("ads", DAY, SuppliedScores(tables(folder, context=CONTEXT)))
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    asked = LabelPass(root, partition, (Game(source, PLAN),))
+    asked = LabelPass(root, partition, {0: Game(source, PLAN)})
     return with_students(asked, executor=InProcess()).games[0].student
 
 
@@ -380,9 +380,8 @@ def look(tmp_path: pathlib.Path) -> Callable[..., tuple[list[Place], int]]:
             for name in ("p_yesterday", "gone")
         )
         root, partition = asked.find_partition(joining=NO_JOIN_NEEDED)
-        shared = LabelPass(root, partition, (Game(asked, PLAN), Game(other, PLAN)))
+        shared = LabelPass(root, partition, {0: Game(asked, PLAN), 1: Game(other, PLAN)})
         found = before_the_pass.sampled(shared, of_batch, executor=InProcess())
-        assert found is not None
         assert found[1].seen == 0
         return read, found[0].streams.size
 
@@ -445,12 +444,13 @@ def test_each_game_that_asks_has_its_own_student(tmp_path: pathlib.Path) -> None
         find_scores("ads", DAY, SuppliedScores(tables(place, context=names))) for names in contexts
     ]
     root, partition = sources[1].find_partition(joining=NO_JOIN_NEEDED)
-    games = tuple(Game(source, PLAN) for source in sources)
+    games = {number: Game(source, PLAN) for number, source in enumerate(sources)}
     found = before_the_pass.with_students(
         LabelPass(root, partition, games), executor=InProcess()
     ).games
     assert found[0] == games[0]
-    for game, names in zip(found[1:], contexts[1:], strict=True):
+    for number, names in list(enumerate(contexts))[1:]:
+        game = found[number]
         assert isinstance(game.student, FittedStudent)
         assert [feature.name for feature in game.student.features] == list(names)
     empty = LabelPass(root, dataclasses.replace(partition, files=()), games)
@@ -467,7 +467,7 @@ def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
     learner(3_000).drop("day").write_parquet(path, row_group_size=75)
     source = find_scores("ads", DAY, SuppliedScores(tables(tmp_path, context=CONTEXT)))
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    asked = LabelPass(root, partition, (Game(source, PLAN),))
+    asked = LabelPass(root, partition, {0: Game(source, PLAN)})
     monkeypatch.setattr("workers.scan.fitted.MOST_RECORDS", 50)
     parts: list[StudentSample] = []
 
@@ -482,8 +482,6 @@ def test_rows_that_a_full_sample_would_not_keep_are_not_scored(
         before_the_pass.sampled(asked, of_batch, executor=InProcess())
         for of_batch in (with_all, with_some)
     )
-    assert found is not None
-    assert expected is not None
     for name in StudentSample.__slots__:
         assert np.array_equal(getattr(found[0], name), getattr(expected[0], name))
     assert found[0].streams.size == 50

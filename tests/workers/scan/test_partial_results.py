@@ -18,10 +18,10 @@ from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
 from workers.scan.fitted import FittedSegments, FittedStudent
 from workers.scan.partial_results import (
+    ByGame,
     Game,
     LabelPass,
     PartialResult,
-    PartialResults,
     RowDraw,
     add_slices,
     all_bad,
@@ -97,8 +97,8 @@ def test_every_field_is_the_sum_of_both() -> None:
     rows = dataclasses.replace(one, units=None, unread_units=None)
     for total in (rows + other, other + rows):
         assert (total.units, total.unread_units) == (None, None)
-    games = PartialResults((one, rows)) + PartialResults((other, rows))
-    assert games == PartialResults((one + other, rows + rows))
+    games = ByGame({0: one, 1: rows}) + ByGame({2: rows, 0: other})
+    assert games == ByGame({0: one + other, 1: rows, 2: rows})
 
 
 def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
@@ -164,8 +164,9 @@ def test_a_game_names_each_column_once() -> None:
     assert asked.columns == ("label", "split", "age", "city", "person", "weight")
     assert (asked.groupings, game(more=plan).groupings) == (5, 2)
     nothing: Any = None
-    shared = LabelPass(nothing, nothing, (game(features=("weight", "age")), asked))
-    assert shared.columns((0, 1)) == ("label", "split", "weight", "age", "city", "person")
+    shared = LabelPass(nothing, nothing, {0: game(features=("weight", "age")), 1: asked})
+    assert shared.columns == ("label", "split", "weight", "age", "city", "person")
+    assert shared.of([1]).columns == asked.columns
 
 
 def test_a_days_odds_stand_at_its_place() -> None:
@@ -215,7 +216,7 @@ def test_pairs_are_made_of_both_arms_odds() -> None:
         PartialResult.zero(asked).tallies, odds=(odds(30),), control_odds=(odds(20),)
     )
     result = dataclasses.replace(PartialResult.zero(asked), tallies=counted)
-    found = asked.tallies(result, DAY)
+    found = asked.tallies(result)
     assert (found.odds[0].records, found.control_odds[0].records) == (30, 20)
     assert found.game.records > 0
 

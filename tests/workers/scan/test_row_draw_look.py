@@ -138,7 +138,7 @@ def counted(template: Lake, *, size: int = 16 << 20, **asked: Any) -> bool:
             calls.append(function)
 
     game = Game(source, PLAN.model_copy(update=asked))
-    with_row_draws(LabelPass(root, large, (game,)), executor=Counting())
+    with_row_draws(LabelPass(root, large, {0: game}), executor=Counting())
     return bool(calls)
 
 
@@ -249,8 +249,9 @@ def test_what_one_model_cannot_read_moves_no_others_lots(
         return Game(dataclasses.replace(checkpoints, target=target, proxy=proxy), PLAN)
 
     def draws(*games: Game) -> list[RowDraw | None]:
-        shared = LabelPass(root, partition, games)
-        return [one.draw for one in with_row_draws(shared, executor=InProcess()).games]
+        shared = LabelPass(root, partition, dict(enumerate(games)))
+        played = with_row_draws(shared, executor=InProcess()).games
+        return [game.draw for game in played.values()]
 
     def damaged(lake: Lake, path: str, footer: Footer, index: int, columns: Any) -> Any:
         if "city" in columns and index == 1:

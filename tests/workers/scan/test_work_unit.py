@@ -73,11 +73,13 @@ class Shard:
 
 def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    source = CheckpointSource(LakeLabels(lake, "flights", (DAY,)), target, proxy)
+    manifest = target.manifest.model_copy(update={"day": shard.day})
+    target = dataclasses.replace(target, manifest=manifest)
+    source = CheckpointSource(LakeLabels(lake, "flights", (shard.day,)), target, proxy)
     game = Game(source, PLAN.model_copy(update=plan))
     unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
     partition = Partition("flights", shard.day, labels_folder("flights", shard.day), (), (unit,))
-    _, scores = scan_work_unit(LabelPass(lake, partition, (game,)), unit)
+    _, scores = scan_work_unit(LabelPass(lake, partition, {0: game}), unit)
     return scores.parts[0].tallies.game
 
 
@@ -213,7 +215,7 @@ def test_rows_keep_their_place_in_the_row_group(lake: Lake) -> None:
     file = partition.files[-1].name
     batch = Batch(label_rows(3, seed=0).to_arrow(), partition.path(file), (file, 0, 40))
     labels, game = np.zeros(3, dtype=np.int64), Game(source, PLAN)
-    shared, scores = LabelPass(root, partition, (game,)), SharedScores.unmetered()
+    shared, scores = LabelPass(root, partition, {0: game}), SharedScores.unmetered()
     records = scored_batch(shared, game, batch, scores, labels).records
     assert records.indices is not None
     assert (records.indices.tolist(), records.group) == ([40, 41, 42], 1)
@@ -222,15 +224,15 @@ def test_rows_keep_their_place_in_the_row_group(lake: Lake) -> None:
 def test_a_student_is_asked_about_each_row_of_a_person(lake: Lake) -> None:
     people = np.array([f"person {row % 3}" for row in range(12)])
     ASKED.clear()
-    found = persons_of(scored(lake, 2, taught=True), people, ROWS, 9)
+    found = persons_of(scored(lake, 2, taught=True), people, ROWS)
     ((rows, folds),) = ASKED
     assert (rows, len(folds)) == (ROWS.tolist(), ROWS.size)
     assert found.doubted.student.shape == found.moved.student.shape == (3, 2, 2)
-    alone = persons_of(scored(lake, 2), people, ROWS, 9)
+    alone = persons_of(scored(lake, 2), people, ROWS)
     assert alone.moved.student.shape == (3, 0, 2)
     # Where something is published, the student decides nothing.
     for public, same in ((None, False), (0.1, True)):
-        beside = persons_of(scored(lake, 2, taught=True, epsilon_public=public), people, ROWS, 9)
+        beside = persons_of(scored(lake, 2, taught=True, epsilon_public=public), people, ROWS)
         assert np.array_equal(beside.moved.worth, alone.moved.worth) is same
 
 
