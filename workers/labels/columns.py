@@ -177,15 +177,37 @@ class Batch:
             ]
         )
 
-    def labels(self, label: LabelColumn) -> tuple[NDArray[np.int64], BadRecords]:
-        """Return class indices, -1 for a bad record, and what is bad.
+    def labels(
+        self,
+        label: LabelColumn,
+        *,
+        said: str = "the manifest",
+        among: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int64], BadRecords]:
+        """Return class indices, -1 for a bad record, and what is bad, `among` some rows or all.
+
+        `said` is where the classes are listed.
 
         Raises:
             NotEvaluableError: the column holds no classes at all.
         """
-        name = label.column
-        key = (name, label.words)
-        return self.once(key, name, lambda: _class_indices(self.column(name), label, self))
+        column = self.column(label.column)
+        if not _is_plain(column.dtype):
+            raise NotEvaluableError(
+                Reason.LABEL_INVALID,
+                f"{self.path} stores the label {label.column!r} as {column.dtype}: store classes "
+                "as text, numbers or booleans.",
+            )
+        labels = self.once(
+            (label.column, label.words),
+            label.column,
+            lambda: _places(column, looked_up(label.classes)),
+        )
+        bad = labels < 0 if among is None else (labels < 0) & among
+        if not bad.any():
+            return labels, BadRecords.none()
+        found = _unknown_label(column, label, labels, int(np.argmax(bad)), said)
+        return labels, self.bad_rows(bad, Reason.LABEL_INVALID, found)
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row was trained on, and whether it was held out.
@@ -293,10 +315,10 @@ class Batch:
         return BadRecords.at((file, group, row), int(bad.sum()), reason, sentence)
 
 
-def unknown_label(
-    column: pl.Series, label: LabelColumn, labels: NDArray[np.int64], first: int, *, said: str
+def _unknown_label(
+    column: pl.Series, label: LabelColumn, labels: NDArray[np.int64], first: int, said: str
 ) -> str:
-    """Say of the first bad label what is wrong; `said` is where the classes are listed.
+    """Say of the first bad label what is wrong.
 
     Whose label it is and which can be looked up there: the warehouse holds no label of a row. Where
     a batch holds not one of the classes, the count and the kind of its values are told.
@@ -321,23 +343,6 @@ def unknown_label(
         f"a label in {label.column!r} that is none of the model's {len(label.classes)} classes "
         f"{classes}{held}: correct the labels, or {said}"
     )
-
-
-def _class_indices(
-    column: pl.Series, label: LabelColumn, batch: Batch
-) -> tuple[NDArray[np.int64], BadRecords]:
-    if not _is_plain(column.dtype):
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{batch.path} stores the label {label.column!r} as {column.dtype}: store classes as "
-            "text, numbers or booleans.",
-        )
-    labels = _places(column, looked_up(label.classes))
-    bad = labels < 0
-    if not bad.any():
-        return labels, BadRecords.none()
-    found = unknown_label(column, label, labels, int(np.argmax(bad)), said="the manifest")
-    return labels, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
 
 
 def _places(column: pl.Series, known: list[str]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import io
 import urllib.parse
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -193,62 +193,51 @@ def describe(content: bytes, columns: list[str] | None) -> dict[str, Any]:
     schema = metadata.schema
     names = schema.to_arrow_schema().names
     owners = _owners(schema, set(names if columns is None else columns))
+    leaves = [
+        (place, schema.column(place), owner)
+        for place, owner in enumerate(owners)
+        if owner is not None
+    ]
     groups = []
-    for index in range(metadata.num_row_groups):
-        group = metadata.row_group(index)
-        chunks, compressed = [], 0
-        for place in range(group.num_columns):
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        chunks = []
+        for place, _, owner in leaves:
             chunk = group.column(place)
-            compressed += chunk.total_compressed_size
-            if owners[place] is not None:
-                first = chunk.data_page_offset
-                if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                    first = min(first, chunk.dictionary_page_offset)
-                size = chunk.total_compressed_size
-                chunks.append([first, size, owners[place], chunk.num_values])
+            first = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                first = min(first, chunk.dictionary_page_offset)
+            chunks.append([first, chunk.total_compressed_size, owner, chunk.num_values])
+        compressed = sum(
+            group.column(place).total_compressed_size for place in range(group.num_columns)
+        )
         groups.append([group.num_rows, group.total_byte_size, compressed, chunks])
-    text = [
-        schema.column(place).path
-        for place, owner in enumerate(owners)
-        if owner == schema.column(place).path and schema.column(place).physical_type == "BYTE_ARRAY"
-    ]
-    unbounded = [
-        [owner, how]
-        for place, owner in enumerate(owners)
-        if owner is not None and (how := _unbounded(metadata, place, owner))
-    ]
+    whole = [leaf for _, leaf, owner in leaves if leaf.path == owner]
+    parts = [(leaf, owner) for _, leaf, owner in leaves if leaf.path != owner]
     return {
         "names": names,
         "groups": groups,
-        "text": text,
-        "unbounded": unbounded,
-        "nested_text": sorted(
-            {
-                owner
-                for place, owner in enumerate(owners)
-                if owner not in {None, schema.column(place).path}
-                and schema.column(place).physical_type in _OF_BYTES
-            }
-        ),
+        "text": [leaf.path for leaf in whole if leaf.physical_type == "BYTE_ARRAY"],
+        "unbounded": [
+            [owner, how]
+            for place, leaf, owner in leaves
+            if (how := _unbounded(metadata, place, leaf, nested=leaf.path != owner))
+        ],
+        "nested_text": sorted({owner for leaf, owner in parts if leaf.physical_type in _OF_BYTES}),
     }
 
 
-def _unbounded(metadata: pq.FileMetaData, place: int, owner: str) -> str:
+def _unbounded(metadata: pq.FileMetaData, place: int, leaf: Any, *, nested: bool) -> str:
     """Return how a leaf stores bytes that may unpack to any size, in words; "" where it does not.
 
     Top-level text stays encoded until its size is known (`RowGroup.batches`). Arrow cannot keep
     other bytes encoded, so that some kilobytes of them take all memory.
     """
-    column = metadata.schema.column(place)
-    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        return f"as values of {column.length:,} bytes" if column.length > _FIXED_BYTES else ""
-    if column.physical_type != "BYTE_ARRAY":
-        return ""
-    if column.path != owner:
-        return ""  # no value is read of it: see `nested_text`
-    for index in range(metadata.num_row_groups):
-        used = _BY_DIFFERENCES.intersection(metadata.row_group(index).column(place).encodings)
-        if used:
+    if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return f"as values of {leaf.length:,} bytes" if leaf.length > _FIXED_BYTES else ""
+    if leaf.physical_type != "BYTE_ARRAY" or nested:
+        return ""  # no value is read of nested text: see `nested_text`
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        if used := _BY_DIFFERENCES.intersection(group.column(place).encodings):
             return f"in the encoding {min(used)}"
     return ""
 
@@ -509,18 +498,6 @@ class RowGroup:
         """Return a column that is not read, or that only a folder's name says."""
         word = None if field.name in self.footer.names else folder_word(self.path, field.name)
         return pa.nulls(rows, field.type) if word is None else pa.repeat(word, rows)
-
-    def table(self, columns: Sequence[str], *, encoded: Container[str] = ()) -> pa.Table:
-        """Return the columns' values of all rows; raises as `batches`."""
-        rows = self.footer.groups[self.index].rows
-        found = list(self.batches(columns, rows=max(rows, 1), encoded=encoded))
-        if found:
-            return pa.concat_tables(found)
-        schema, there = self.footer.schema(), self.footer.names
-        lacking = {name: pa.field(name, pa.null()) for name in columns if name not in there}
-        return pa.schema(
-            [lacking.get(name) or schema.field(name) for name in columns]
-        ).empty_table()
 
 
 def folder_word(path: str, name: str) -> str | None:

@@ -178,7 +178,7 @@ class BadRecords:
 
 
 WORK_UNIT_BYTES = 1 << 26
-_FILES_IN_WORK_UNIT = 500
+_LEAST_BYTES = WORK_UNIT_BYTES // 500  # that a file counts as: a unit has at most 500
 READERS = 16  # footers are small and far away: latency, not work
 
 
@@ -252,14 +252,21 @@ def find_partition(lake: Lake, dataset: str, day: dt.date) -> Partition:
     Raises:
         NotEvaluableError: the partition is missing or has no file.
     """
-    folder = _complete_folder(lake, dataset, day)
+    folder = labels_folder(dataset, day)
+    if not lake.exists(folder):
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"There are no complete labels of {dataset} for {day}: {folder}/_SUCCESS is missing.",
+        )
     listed = lake.files_below(folder)
     refuse_table_format(lake, folder, listed)
-    files = list(filter(is_label_file, listed))
+    files = tuple(filter(is_label_file, listed))
     if not files:
-        raise _no_rows(dataset, day)
-    units = divide(lake, folder, files)
-    return Partition(dataset, day, folder, tuple(files), units)
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
+        )
+    return Partition(dataset, day, folder, files, divide(lake, folder, files))
 
 
 def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
@@ -285,29 +292,15 @@ def find_days(lake: Lake, dataset: str, days: tuple[dt.date, ...]) -> Partition:
 def divide(lake: Lake, folder: str, files: Sequence[LabelFile]) -> tuple[WorkUnit, ...]:
     """Return files as units of work of about `WORK_UNIT_BYTES`; large files' footers are read."""
     large = [file.name for file in files if file.size > WORK_UNIT_BYTES]
+    small = [file for file in files if file.size <= WORK_UNIT_BYTES]
     with ThreadPoolExecutor(READERS) as pool:
-        divided = dict(
-            zip(
-                large,
-                pool.map(
-                    lambda name: _divide_file(lake, f"{folder}/{name}".lstrip("/"), name), large
-                ),
-                strict=True,
-            )
+        parts = pool.map(
+            lambda name: _divide_file(lake, f"{folder}/{name}".lstrip("/"), name), large
         )
-    work_units: list[WorkUnit] = [unit for name in large for unit in divided[name]]
-    small: list[Piece] = []
-    held = 0
-    for file in files:
-        if file.name in divided:
-            continue
-        if small and (held + file.size > WORK_UNIT_BYTES or len(small) == _FILES_IN_WORK_UNIT):
-            work_units.append(tuple(small))
-            small, held = [], 0
-        small.append(Piece(file.name))
-        held += file.size
-    if small:
-        work_units.append(tuple(small))
+        work_units = [unit for part in parts for unit in part]
+    sizes = [max(file.size, _LEAST_BYTES) for file in small]
+    for first, last in runs(sizes, WORK_UNIT_BYTES):
+        work_units.append(tuple(Piece(file.name) for file in small[first:last]))
     return tuple(work_units)
 
 
@@ -342,24 +335,6 @@ def write_labels(
         table, f"{folder}/part-00000.parquet", filesystem=files, row_group_size=row_group_size
     )
     lake.complete(folder)
-
-
-def _no_rows(dataset: str, day: dt.date) -> NotEvaluableError:
-    folder = labels_folder(dataset, day)
-    return NotEvaluableError(
-        Reason.MISSING_LABELS,
-        f"The labels of {dataset} for {day} hold no rows: write {folder} again.",
-    )
-
-
-def _complete_folder(lake: Lake, dataset: str, day: dt.date) -> str:
-    folder = labels_folder(dataset, day)
-    if not lake.exists(folder):
-        raise NotEvaluableError(
-            Reason.MISSING_LABELS,
-            f"There are no complete labels of {dataset} for {day}: {folder}/_SUCCESS is missing.",
-        )
-    return folder
 
 
 def _divide_file(lake: Lake, path: str, name: str) -> list[WorkUnit]:

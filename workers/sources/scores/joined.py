@@ -4,12 +4,10 @@ One worker joins, in its memory. What the tables say twice or differently, and r
 them lacks, are counted and left out; the audit's `max_bad_records` decides whether that may be.
 """
 
-import dataclasses
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,11 +17,11 @@ from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import DeadlinePassedError
-from workers.labels.columns import Batch
+from workers.labels.columns import Batch, check_columns
 from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.labels.shards import BadRecords
 from workers.lake import limits
-from workers.lake.layout import LabelFile, Lake, patiently
+from workers.lake.layout import Lake, patiently
 from workers.memory import memory_left
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
@@ -35,7 +33,6 @@ _RECORD = "privaudit: record"
 """Column of a record's name, beside those that are asked for."""
 _TEXT = {"string", "large_string", "string_view"}
 _BATCH_ROWS, _GROUP_ROWS = 1 << 18, 1 << 20
-_UNREAD = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +40,18 @@ class JoinPart:
     """One table of a join.
 
     Attributes:
-        name: `first`, or the role of what it holds.
         found: its files.
         record: column by which it is joined.
         day: column of the day.
         columns: those that are asked for, and what they are called afterwards.
-        kinds: of the table's columns, as its first file has them.
+        kinds: of all columns that are read, as the table's first file has them.
     """
 
-    name: str
     found: TableDay
     record: str
     day: str
     columns: Mapping[str, str]
-    kinds: pa.Schema = _UNREAD
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Columns that are read of its files."""
-        asked = (self.day,) if self.found.day_in_files else ()
-        return tuple(dict.fromkeys((self.record, *self.columns, *asked)))
+    kinds: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +79,7 @@ def join(
     found: Mapping[str, TableDay],
     day: dt.date,
     *,
-    also: Iterable[str],
+    also: Collection[str],
     joining: JoinContext,
 ) -> tuple[Lake, tuple[str, ...], BadRecords]:
     """Write the day's records, one row each and sorted, to a file that all workers reach.
@@ -104,17 +93,16 @@ def join(
     Raises:
         NotEvaluableError: a column is missing, a file is damaged, or the deadline passed.
     """
-    footers = [
-        (part, [_footer(part, file) for file in part.found.files])
-        for part in _parts(tables, found, also)
-    ]
-    parts = tuple(
-        dataclasses.replace(part, kinds=_kinds(part, each, tables.context))
-        for part, each in footers
-    )
+    parts = tuple(_part(tables, role, each, also) for role, each in found.items())
+    times = Counter([_RECORD, *(new for part in parts for new in part.columns.values())])
+    for name in (name for name, count in times.items() if count > 1):
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"Joined tables would have two columns {name!r}: rename the first table's.",
+        )
     scratch_folder = joining.scratch_folder()
     try:
-        counted = joining.executor.fold(
+        left_out = joining.executor.fold(
             _join,
             scratch_folder,
             [Join(tables, day, parts)],
@@ -125,84 +113,85 @@ def join(
         raise joining.too_late(
             "the tables were joined: begin earlier, or join them before the audit, into one table"
         ) from None
-    assert counted is not None  # noqa: S101  # of one item
-    return scratch_folder, (_FILE,), _left_out(parts, counted)
+    assert left_out is not None  # noqa: S101  # of one item
+    return scratch_folder, (_FILE,), left_out
 
 
-class _OfPart(NamedTuple):
-    """Records of one table: there twice, and lacking of the first table's."""
-
-    repeated: int
-    lacking: int
-
-
-class _Counts(NamedTuple):
-    """Counts of a join: the first table's rows without a record, and records of each table."""
-
-    nameless: int
-    parts: tuple[_OfPart, ...]
-
-
-def _footer(part: JoinPart, file: LabelFile) -> Footer:
-    """Read a footer where it may crash."""
-    return read_footer(part.found.root, file.name, part.needed, listed=file)
-
-
-def _kinds(part: JoinPart, footers: Sequence[Footer], context: Collection[str]) -> pa.Schema:
-    """Return the kinds of the asked columns; what is encoded is read as what it stands for.
+def _part(tables: ScoreTables, role: str, found: TableDay, also: Collection[str]) -> JoinPart:
+    """Return a table of the join, of which all footers were read.
 
     Raises:
         NotEvaluableError: a file lacks a column; of `context`, all files do.
     """
-    for name in part.needed:
-        having = [name in footer.names for footer in footers]
-        if not (any(having) if name in context else all(having)):
-            place = having.index(False)
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"{part.found.files[place].name} of {part.found.name} has no column {name!r}: "
-                f"correct scores in the settings; it has {', '.join(footers[place].names[:20])}.",
-            )
-    return pa.schema([(name, _kind(footers, name)) for name in part.needed])
+    record, day = tables.keys_of(role)
+    columns = {
+        name: f"{role}: {name}" if role and name != tables.known_at else name
+        for name in tables.read_of(role, also)
+    }
+    asked = (day,) if found.day_in_files else ()
+    needed = tuple(dict.fromkeys((record, *columns, *asked)))
+    footers = [read_footer(found.root, file.name, needed, listed=file) for file in found.files]
+    some = {name for name in tables.context if any(name in each.names for each in footers)}
+    named = [(name, "scores in the settings") for name in needed if name not in some]
+    for file, footer in zip(found.files, footers, strict=True):
+        check_columns(footer, f"{file.name} of {found.name}", named)
+    kinds = pa.schema([(name, _kind(footers, name)) for name in needed])
+    return JoinPart(found, record, day, columns, kinds)
 
 
-def _kind(footers: Sequence[Footer], name: str) -> pa.DataType:
-    """Return a column's kind in the first file that holds a value of it."""
+def _kind(footers: Iterable[Footer], name: str) -> pa.DataType:
+    """Return a column's kind in the first file that holds a value; what is encoded, decoded."""
     kinds = (footer.schema().field(name).type for footer in footers if name in footer.names)
     kind = next((each for each in kinds if not pa.types.is_null(each)), pa.null())
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _join(scratch_folder: Lake, join: Join) -> tuple[None, _Counts]:
-    """Join the rows, write them, and return how many records are bad."""
-    parts, kind = join.parts, _compared_as(join.parts)
+def _join(scratch_folder: Lake, join: Join) -> tuple[None, BadRecords]:
+    """Join the rows, write them, and return which records are bad."""
+    kind = _compared_as(join.parts)
     # Rows that are joined take four times their bytes at most (docs/evidence/performance.md).
     room = min(limits.JOIN_BYTES, (memory_left() or 1 << 63) // 4)
-    nameless = 0
+    bad = BadRecords.none()
     whole = records = pl.DataFrame()
-    counted: list[_OfPart] = []
-    for place, part in enumerate(parts):
+    for part in join.parts:
+        first, name = part is join.parts[0], part.found.name
         frame = _rows_of_day(part, join, room)
         room -= int(frame.estimated_size())
-        if place == 0:
+        if first:
+            told = f"have no value in {part.record!r}, scores.record: name every record."
             nameless = frame[_RECORD].null_count()
+            bad += _bad(part, nameless, Reason.RECORD_UNJOINED, f"rows of {name} {told}")
             frame = frame.drop_nulls(_RECORD)
         frame = frame if kind is None else frame.with_columns(pl.col(_RECORD).cast(kind))
-        each = _one_each(part, frame, join.tables)
+        rows, differing = _one_each(part, frame, join.tables)
         del frame
-        if place == 0:
-            whole, records = each.rows, each.rows.select(_RECORD)
-        counted.append(
-            _OfPart(
-                repeated=records.join(each.differing, on=_RECORD, how="semi").height,
-                lacking=records.join(each.rows, on=_RECORD, how="anti").height,
-            )
+        if first:
+            whole, records = rows, rows.select(_RECORD)
+        bad += _bad(
+            part,
+            records.join(differing, on=_RECORD, how="semi").height,
+            Reason.RECORD_REPEATED,
+            f"records of {name} are there twice, with different values: keep one row for each, or "
+            "name scores.known_at if labels were corrected.",
         )
-        whole = whole.join(each.differing, on=_RECORD, how="anti")
-        whole = whole if place == 0 else whole.join(each.rows, on=_RECORD, how="inner")
-    names = dict.fromkeys(new for part in parts for new in part.columns.values())
+        bad += _bad(
+            part,
+            records.join(rows, on=_RECORD, how="anti").height,
+            Reason.RECORD_UNJOINED,
+            f"records have no row in {name}: see that {part.record!r} names the same records in "
+            "all tables, and that its rows of the day are complete.",
+        )
+        whole = whole.join(differing, on=_RECORD, how="anti")
+        whole = whole if first else whole.join(rows, on=_RECORD, how="inner")
+    names = dict.fromkeys(new for part in join.parts for new in part.columns.values())
     _write(whole.sort(_RECORD).select(*names), scratch_folder)
-    return None, _Counts(nameless, tuple(counted))
+    return None, bad
+
+
+def _bad(part: JoinPart, records: int, reason: Reason, told: str) -> BadRecords:
+    if not records:
+        return BadRecords.none()
+    return BadRecords.at((part.found.root.uri, 0, 0), records, reason, f"{records:,} {told}")
 
 
 def _rows_of_day(part: JoinPart, join: Join, room: int) -> pl.DataFrame:
@@ -215,7 +204,7 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> pl.DataFrame:
             first file of its table; or all rows are more than one worker joins.
         TransientError: storage kept failing.
     """
-    root, columns = part.found.root, part.needed
+    root, columns = part.found.root, part.kinds.names
     frames = [_frame(Batch(part.kinds.empty_table(), part.found.name, ("", 0, 0)))]
     for file in part.found.files:
         footer = read_footer(root, file.name, columns, listed=file)
@@ -259,32 +248,29 @@ def _plays(part: JoinPart, join: Join, batch: Batch) -> NDArray[np.bool_]:
     return plays
 
 
-class _Each(NamedTuple):
-    """One row of each record, and the records whose rows differ."""
+def _one_each(
+    part: JoinPart, frame: pl.DataFrame, tables: ScoreTables
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return one of each record's rows, and the records whose rows differ.
 
-    rows: pl.DataFrame
-    differing: pl.DataFrame
-
-
-def _one_each(part: JoinPart, frame: pl.DataFrame, tables: ScoreTables) -> _Each:
-    """Return one of each record's rows: of labels that came one after the other, the last."""
+    Of labels that came one after the other it is the last, and none differ.
+    """
     again = frame[_RECORD].is_duplicated()
     none = frame.select(_RECORD).clear()
     if not again.any():
-        return _Each(frame, none)
+        return frame, none
     once, several = frame.filter(~again), frame.filter(again).unique()
-    known = None if tables.known_at is None else part.columns.get(tables.known_at)
-    if known is None:
+    if tables.known_at is None or tables.known_at not in part.columns:
         last = several.unique(_RECORD)
-        differing = several.filter(several[_RECORD].is_duplicated()).select(_RECORD).unique()
-        return _Each(pl.concat([once, last]), differing)
-    # Where two came at one time their content decides, and no order of rows.
-    order = (_RECORD, known, pl.struct(pl.all()).hash())
-    last = several.sort(*order).unique(_RECORD, keep="last", maintain_order=True)
-    return _Each(pl.concat([once, last]), none)
+        none = several.filter(several[_RECORD].is_duplicated()).select(_RECORD).unique()
+    else:
+        # Where two came at one time their content decides, and no order of rows.
+        order = (_RECORD, tables.known_at, pl.struct(pl.all()).hash())
+        last = several.sort(*order).unique(_RECORD, keep="last", maintain_order=True)
+    return pl.concat([once, last]), none
 
 
-def _compared_as(parts: Sequence[JoinPart]) -> type[pl.DataType] | None:
+def _compared_as(parts: tuple[JoinPart, ...]) -> type[pl.DataType] | None:
     """Return as what records' names are compared; None where all tables store them as one kind.
 
     Raises:
@@ -322,81 +308,7 @@ def _write(rows: pl.DataFrame, scratch_folder: Lake) -> None:
     def write() -> None:
         # Plain pages, whose bytes are digested.
         plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-        with (
-            scratch_folder.create(_FILE) as stream,
-            pq.ParquetWriter(stream, table.schema, **plain) as writer,
-        ):
-            for batch in table.to_batches(_GROUP_ROWS):
-                writer.write_batch(batch, row_group_size=_GROUP_ROWS)
+        with scratch_folder.create(_FILE) as stream:
+            pq.write_table(table, stream, row_group_size=_GROUP_ROWS, **plain)
 
     patiently(write, _FILE)
-
-
-def _left_out(parts: tuple[JoinPart, ...], counts: _Counts) -> BadRecords:
-    """Return what was left out of the join, in words."""
-    first, bad = parts[0], BadRecords.none()
-    if counts.nameless:
-        bad += BadRecords.at(
-            (first.found.root.uri, 0, 0),
-            counts.nameless,
-            Reason.RECORD_UNJOINED,
-            f"{counts.nameless:,} rows of {first.found.name} have no value in "
-            f"{first.record!r}, scores.record: name every record.",
-        )
-    for part, (repeated, lacking) in zip(parts, counts.parts, strict=True):
-        place = (part.found.root.uri, 0, 0)
-        if repeated:
-            bad += BadRecords.at(
-                place,
-                repeated,
-                Reason.RECORD_REPEATED,
-                f"{repeated:,} records of {part.found.name} are there twice, with different "
-                "values: keep one row for each, or name scores.known_at if labels were corrected.",
-            )
-        if lacking:
-            bad += BadRecords.at(
-                place,
-                lacking,
-                Reason.RECORD_UNJOINED,
-                f"{lacking:,} records have no row in {part.found.name}: see that "
-                f"{part.record!r} names the same records in all tables, and that its rows of the "
-                "day are complete.",
-            )
-    return bad
-
-
-def first_columns(tables: ScoreTables, also: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are read of the first table, if its rows are all of the day."""
-    return tuple(dict.fromkeys((str(tables.record), *_asked_of_first(tables, also))))
-
-
-def _asked_of_first(tables: ScoreTables, also: Iterable[str]) -> list[str]:
-    mine, others = [tables.holdout_rule.column, *also], tables.others
-    for role in tables.roles:
-        mine += [] if role in others else tables.columns_of(role)
-    if tables.known_at is not None and "label" not in others:
-        mine.append(tables.known_at)
-    return mine
-
-
-def _parts(
-    tables: ScoreTables, found: Mapping[str, TableDay], also: Iterable[str]
-) -> list[JoinPart]:
-    known, others = tables.known_at, tables.others
-    record = str(tables.record)
-    mine = {name: name for name in _asked_of_first(tables, also)}
-    parts = [JoinPart("first", found[""], record, tables.day, mine)]
-    for role, other in others.items():
-        columns = {name: f"{role}: {name}" for name in tables.columns_of(role)}
-        if role == "label" and known is not None:
-            columns[known] = known
-        names = other.record or record, other.day or tables.day
-        parts.append(JoinPart(role, found[role], *names, columns))
-    times = Counter(new for part in parts for new in part.columns.values())
-    times[_RECORD] += 1
-    for name in (name for name, count in times.items() if count > 1):
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"Joined tables would have two columns {name!r}: rename the first table's.",
-        )
-    return parts

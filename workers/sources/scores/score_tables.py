@@ -1,5 +1,6 @@
 """Columns of score tables, and what settings (`[models.scores]`) and records say of them."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from workers.lake.manifest import (
     Privacy,
     named_twice,
 )
+from workers.sources.tables.csv_text import FEATURE, FLAG, NUMBER, TEXT, TIME
 from workers.sources.tables.day_tables import WHERE, DayTable, TablePlace
 
 
@@ -172,6 +174,32 @@ class ScoreTables(DayTable):
         part = self._parts[role]
         column = part.column if isinstance(part, OtherTable) else part
         return (column,) if isinstance(column, str) else tuple(column)
+
+    def keys_of(self, role: str) -> tuple[str, str]:
+        """Return the columns of the record and of the day in a table; the first's role is empty."""
+        other = self.others.get(role)
+        record, day = (None, None) if other is None else (other.record, other.day)
+        return record or str(self.record), day or self.day
+
+    def read_of(self, role: str, also: Collection[str] = ()) -> dict[str, str]:
+        """Return the columns that are read of a table, and what each holds (`tables.csv_text`).
+
+        `also` are others of the first table, whose role is empty.
+        """
+        roles, kinds = [role], dict[str, str]()
+        if not role:
+            rule, roles = (
+                self.holdout_rule,
+                [each for each in self.roles if each not in self.others],
+            )
+            kinds = dict.fromkeys((rule.column, *also), TEXT)
+            kinds |= dict.fromkeys(self.context, FEATURE)
+            kinds[rule.column] = TEXT if rule.value is None else FLAG
+        for each in roles:
+            kinds |= dict.fromkeys(self.columns_of(each), FLAG if each == "label" else NUMBER)
+        if self.known_at is not None and "label" in roles:
+            kinds[self.known_at] = TIME
+        return kinds
 
     def pinned(self, versions: dict[str, int | None]) -> "ScoreTables":
         """Return the same tables at these versions, by role; the first table's role is empty."""

@@ -8,7 +8,7 @@ import datetime as dt
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -27,7 +27,7 @@ from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.label_releases import ReleasedNight
-from workers.sources.scores.joined import first_columns, flattened, join
+from workers.sources.scores.joined import flattened, join
 from workers.sources.scores.query_rows import QueryDay
 from workers.sources.scores.score_tables import (
     ScoreTables,
@@ -37,7 +37,7 @@ from workers.sources.scores.score_tables import (
     same_model,
 )
 from workers.sources.source import Digests, SharedScores
-from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME, parquet_of
+from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, TEXT, parquet_of
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 from workers.sources.tables.table_rows import DayRows
 
@@ -196,7 +196,8 @@ class ScoreSource:
         tables, first = self.supplied.tables, self.found
         also = (*also, *self.context, *self._names)
         if isinstance(first, QueryDay):
-            first = first.laid_out(first_columns(tables, also), joining)
+            columns = (str(tables.record), *tables.read_of("", also))
+            first = first.laid_out(columns, joining)
         found = {"": first, **dict(self.joined_with)}
         for role, each in found.items():
             if each.kind == CSV:
@@ -312,36 +313,28 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
 
 
 def column_kinds(
-    tables: ScoreTables, role: str, also: Iterable[str], *, day_in_files: bool
+    tables: ScoreTables, role: str, also: Collection[str], *, day_in_files: bool
 ) -> dict[str, str]:
     """Return the columns that are read of a table, and what each holds by the settings.
 
     Raises:
         NotEvaluableError: the holdout follows from a hash, which text without types does not fix.
     """
-    others = tables.others
-    kinds = {}
-    if not role:
-        kinds = dict.fromkeys(also, TEXT) | dict.fromkeys(tables.context, FEATURE)
-        rule = tables.holdout_rule
-        if rule.buckets:
-            raise NotEvaluableError(
-                Reason.LABEL_INVALID,
-                f"scores.holdout is {tables.holdout}, and {tables.table} is CSV, which does not "
-                "say whether a value is a number or text; both have different buckets: write a "
-                "column that says train or holdout, or write Parquet.",
-            )
-        kinds[rule.column] = TEXT if rule.value is None else FLAG
-    for each in [role] if role else [each for each in tables.roles if each not in others]:
-        kind = FLAG if each == "label" else NUMBER
-        kinds |= dict.fromkeys(tables.columns_of(each), kind)
-    if tables.known_at is not None and role == ("label" if "label" in others else ""):
-        kinds[tables.known_at] = TIME
-    record = (others[role].record if role else None) or tables.record
-    if record is not None:
+    rule = tables.holdout_rule
+    if rule.buckets and not role:
+        raise NotEvaluableError(
+            Reason.LABEL_INVALID,
+            f"scores.holdout is {tables.holdout}, and {tables.table} is CSV, which does not say "
+            "whether a value is a number or text; both have different buckets: write a column that "
+            "says train or holdout, or write Parquet.",
+        )
+    # The order of columns is part of what is digested.
+    kinds = dict.fromkeys(() if role else also, TEXT) | tables.read_of(role, also)
+    record, day = tables.keys_of(role)
+    if tables.record is not None:
         kinds[record] = TEXT
     if day_in_files:
-        kinds[(others[role].day if role else None) or tables.day] = DAY
+        kinds[day] = DAY
     return kinds
 
 

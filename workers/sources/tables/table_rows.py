@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch, unknown_label
+from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import LabelColumn
 from workers.sources.tables.day_tables import DayTable
@@ -63,14 +63,10 @@ class DayRows:
         Raises:
             NotEvaluableError: the columns hold no classes, or no days.
         """
-        labels, today = batch.labels(label)[0], self.today(batch)
-        bad, found = (labels < 0) & today, ""
-        if bad.any():
-            column, said = batch.column(label.column), f"{self.table.KEY}.classes"
-            found = unknown_label(column, label, labels, int(np.argmax(bad)), said=said)
+        today, said = self.today(batch), f"{self.table.KEY}.classes"
+        labels, bad = batch.labels(label, said=said, among=today)
         # Rows of no day keep their label, so that they are counted as rows that do not play.
-        counted = np.where(today | self._days(batch).is_null().to_numpy(), labels, -1)
-        return counted, batch.bad_rows(bad, Reason.LABEL_INVALID, found)
+        return np.where(today | self._days(batch).is_null().to_numpy(), labels, -1), bad
 
     def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether training saw each row; neither of no day, or with a label too late for it.
