@@ -24,7 +24,6 @@ ELSEWHERE = {
     "privcore/mechanisms/test_noisy_max.py": "privcore.mechanisms.parameter_checks",
     "privcore/mechanisms/test_protected_table.py": "privcore.mechanisms.threshold_queries",
     "privcore/upper_bounds/test_attack_success.py": "privcore.guarantees.relations",
-    "workers/audit/test_accounted.py": "workers.audit.accounting",
     "workers/audit/test_secrets.py": "workers.sources.secrets",
     "workers/audit/test_bad_inputs.py": "workers.sources.source",
     "workers/audit/test_proving.py": "workers.audit.scanned_night",

@@ -13,7 +13,7 @@ from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Relation, mechanism_from_manifest
 from privcore.rounding import down, exact, percent_up, significant_up, up
 from privcore.upper_bounds import Promised, epsilon_protect, generalised_advantage
-from workers.audit.record_promises import PRIORS, SECRET_BITS, SOURCES
+from workers.audit.accounting import PRIORS, SECRET_BITS, SOURCES
 
 SECRETS = {"a fair label": 0.5, "nine random digits": 1e-9}
 _ADVANTAGE = 0.05

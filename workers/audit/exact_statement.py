@@ -3,6 +3,7 @@
 from privcore.lower_bounds import Secret
 from privcore.publication import exact_statement, exactly
 from workers.audit.declaration import claim_of, held_against, says_nothing_of
+from workers.audit.record import identity_of
 from workers.audit.request import Inputs
 from workers.audit.scanned_night import ScannedNight
 from workers.looks.held_rows import holdout_sketch
@@ -10,13 +11,10 @@ from workers.looks.rows_alike import RowsAlike
 from workers.plan import Plan
 from workers.scan.partial_results import PartialResult
 from workers.sources.source import Source
-from workers.warehouse.schema import AuditRecord, ExactStatementRow
-from workers.warehouse.table_row import TableRow
+from workers.warehouse.schema import ExactStatementRow
 
 
-def statement_row(
-    record: AuditRecord, inputs: Inputs, night: ScannedNight
-) -> ExactStatementRow | None:
+def statement_row(audit_id: str, inputs: Inputs, night: ScannedNight) -> ExactStatementRow | None:
     """Return the exact statement that goes beside a record, if there is one.
 
     An audit can fail by what labels say (arms that differ), so its failure is no reason to leave
@@ -38,7 +36,7 @@ def statement_row(
     """
     plan, source = inputs.plan, inputs.source
     unread, night = night.result.unread_labels, night.in_public
-    result, digests = night.result, source.digests()
+    result = night.result
     privacy = held_against(source, plan, result)
     if plan.epsilon_public is None or privacy is None or not _allows_one(source, plan, result):
         return None
@@ -52,15 +50,11 @@ def statement_row(
         unread_allowed=plan.max_bad_records,
     )
     rows = result.training_rows(tallies.game.records)
-    identity = {name: getattr(record.audit, name) for name in TableRow.model_fields} | {
-        "target_sha256": digests.target,
-        "proxy_sha256": digests.proxy,
-        "labels_digest": result.content.hexdigest(inputs.request.digest_key),
-    }
+    labels = result.content.hexdigest(inputs.request.digest_key)
     return ExactStatementRow(
-        **identity,
+        **identity_of(audit_id, source.digests(), labels),
         model=source.model,
-        day=record.audit.day,
+        day=source.day,
         dataset=source.facts["dataset"],
         label_days=source.days,
         labels_recur=plan.labels_recur,

@@ -62,10 +62,10 @@ class FileLabels:
             which training read; None where the sums leave a label open.
     """
 
-    response: AppliedResponse | None
-    are_the_tables: bool
-    trees: int
-    why: str
+    response: AppliedResponse | None = None
+    are_the_tables: bool = False
+    trees: int = 0
+    why: str = ""
     refuted: float | None = None
     holds: LabelColumnHolds | None = None
     state: str = ""
@@ -139,7 +139,7 @@ def _of_persons(found: FileLabels) -> FileLabels:
     if found.response is None or found.are_the_tables:
         return found
     why = "a person's labels may share one coin, and the test takes each to have its own"
-    return FileLabels(None, are_the_tables=False, trees=found.trees, why=why)
+    return FileLabels(trees=found.trees, why=why)
 
 
 def read_given(
@@ -223,7 +223,7 @@ def _read_night(
         known = isinstance(error, AuditError)
         said = str(error).rstrip(".") if known else f"it ended with {type(error).__name__}"
         why = f"the reading failed: {said}"
-        found = FileLabels(None, are_the_tables=False, trees=0, why=why)
+        found = FileLabels(why=why)
         return number, found, "" if known else "".join(traceback.format_exception(error))
 
 
@@ -258,12 +258,11 @@ def _read(
     """Return what the target's file gives away of its training records' labels."""
     manifest = source.target.manifest
     if manifest.format == "onnx":
-        why = f"{NAMES[manifest.format]} files hold no leaves"
-        return FileLabels(None, are_the_tables=False, trees=0, why=why)
+        return FileLabels(why=f"{NAMES[manifest.format]} files hold no leaves")
     rows = _training_rows(source, unit, root, partition)
     if rows is None:
         why = f"the features of its training rows are more than {_MOST_VALUES:,} values"
-        return FileLabels(None, are_the_tables=False, trees=0, why=why)
+        return FileLabels(why=why)
     features, labels, together = rows
     described = source.target.described
     words = tuple(looked_up(described.classes)) if described.classes else manifest.label.words
@@ -278,10 +277,10 @@ def _read(
             most=trees_read(len(label), classes),
         )
     except UnreadableModelError as error:
-        return FileLabels(None, are_the_tables=False, trees=0, why=f"it {error.why}")
+        return FileLabels(why=f"it {error.why}")
     found = label_sums(ensemble, leaves, label)
     if found.why:
-        return FileLabels(None, are_the_tables=False, trees=found.trees, why=found.why)
+        return FileLabels(trees=found.trees, why=found.why)
     columns = [features[each.name].cast(pl.Float64).fill_null(math.nan).to_numpy()
                for each in manifest.features if each.kind != "categorical"]  # fmt: skip
     asked, single, read = conditions(columns), single_labels(*found.by_class), None

@@ -100,7 +100,7 @@ def _proved(inputs: Inputs, night: ScannedNight) -> Proved:
         known = known_without_labels(inputs, night.result, record.audit.audit_id)
         record = record.model_copy(update={"audit": record.audit.model_copy(update=known)})
     try:
-        row = statement_row(record, inputs, night)
+        row = statement_row(record.audit.audit_id, inputs, night)
     except NotEvaluableError:
         row = None
     except Exception as error:  # the exact record is there, and says what failed in it

@@ -14,9 +14,9 @@ from privcore.attacks import SliceTallies, generator
 from privcore.exceptions import AuditError
 from privcore.lower_bounds import Evidence, Grid, Secret, read_evidence
 from privcore.lower_bounds.verdicts import ReasonCode, Trust
+from workers.audit.accounting import promise_rows
 from workers.audit.declaration import held_against, label_column_holds
 from workers.audit.judge import Grounds, judged
-from workers.audit.record_promises import promise_rows
 from workers.audit.request import Inputs
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
@@ -234,15 +234,7 @@ def _now() -> dt.datetime:
 def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, ...]:
     """Return the bounds of the game by guess fraction, of both arms."""
     return tuple(
-        BoundRow(
-            **identity,
-            arm=arm,
-            family=bound.family,
-            fraction=bound.fraction,
-            guesses=bound.guesses,
-            correct=bound.correct,
-            epsilon_lower=bound.epsilon_lower,
-        )
+        BoundRow(**identity, arm=arm, **dataclasses.asdict(bound))
         for arm, game in (("audit", evidence.game), ("control", evidence.control_game))
         for bound in game.bounds
     )

@@ -50,6 +50,10 @@ where few files are looked at."""
 _BATCH_ROWS = 1 << 14
 
 
+_Said = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+"""Of some rows folds, what target and proxy say, and labels."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The games that ask for a sample, what it is made of, and how much of each file is read."""
@@ -170,28 +174,38 @@ def _fits(shared: LabelPass, game: Game, footer: Footer, path: str) -> bool:
 
 
 def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
-    """Return rows that the sample before them lacks; no others are scored."""
+    """Return holdout rows with what both models say of them."""
     playing = players(game, batch)
-    streams = row_streams(game, batch, "student", playing.holdout)
+
+    def said(rows: NDArray[np.int64], some: Batch) -> _Said:
+        scored = game.source.probabilities(some, SharedScores.unmetered())
+        target, proxy = map(learned, scored)
+        return _folds(game, batch, playing, rows), target, proxy, playing.labels[rows]
+
+    return _taken(game, batch, before, "student", playing.holdout, said)
+
+
+def _taken(
+    game: Game,
+    batch: Batch,
+    before: StudentSample,
+    purpose: str,
+    rows: NDArray[np.int64],
+    said: Callable[[NDArray[np.int64], Batch], _Said],
+) -> StudentSample:
+    """Return those of some rows that the sample before them lacks; nothing is asked of others."""
+    streams = row_streams(game, batch, purpose, rows)
     kept = before.wanted(streams)
-    rows = playing.holdout[kept]
+    rows = rows[kept]
     if not rows.size:
         return StudentSample.none(seen=streams.size)
     some = Batch(batch.table.take(rows), batch.path, batch.place)
-    target, proxy = map(learned, game.source.probabilities(some, SharedScores.unmetered()))
-    every = np.arange(rows.size)
+    folds, target, proxy, labels = said(rows, some)
     features = context_features(game.source, some)
-    numbers, words = read_context(some, features, every)
+    numbers, words = read_context(some, features, np.arange(rows.size))
+    words_of = as_objects(words, rows.size)
     return StudentSample(
-        features,
-        streams[kept],
-        _folds(game, batch, playing, rows),
-        numbers,
-        as_objects(words, rows.size),
-        target,
-        proxy,
-        playing.labels[rows],
-        seen=streams.size,
+        features, streams[kept], folds, numbers, words_of, target, proxy, labels, seen=streams.size
     )
 
 
@@ -235,27 +249,13 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
 def _of_moved(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     """Return rows of both arms, with how far the target's answer is from what was expected."""
     playing = players(game, batch)
+
+    def said(rows: NDArray[np.int64], _: Batch) -> _Said:
+        moved, nothing = _movement(game, batch, rows)[:, None], np.zeros(rows.size, dtype=np.int64)
+        return nothing, moved, np.zeros_like(moved), nothing - 1
+
     both = np.sort(np.concatenate([playing.training, playing.holdout]))
-    streams = row_streams(game, batch, "segments", both)
-    kept = before.wanted(streams)
-    rows = both[kept]
-    if not rows.size:
-        return StudentSample.none(seen=streams.size)
-    features = context_features(game.source, batch)
-    numbers, words = read_context(batch, features, rows)
-    moved = _movement(game, batch, rows)[:, None]
-    nothing = np.zeros(rows.size, dtype=np.int64)
-    return StudentSample(
-        features,
-        streams[kept],
-        nothing,
-        numbers,
-        as_objects(words, rows.size),
-        moved,
-        np.zeros_like(moved),
-        nothing - 1,
-        seen=streams.size,
-    )
+    return _taken(game, batch, before, "segments", both, said)
 
 
 def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
