@@ -39,6 +39,7 @@ from workers.lake.checkpoints import read_checkpoint, write_checkpoint
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
 from workers.scan.partial_results import Game
+from workers.scan.work_unit import Cost
 
 DAY = dt.date(2026, 3, 2)
 EVE = DAY - dt.timedelta(days=1)
@@ -175,7 +176,7 @@ class _Adding(InProcess):
 
     def total(self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any) -> Any:
         def hear(work: Any) -> None:
-            if work is None:  # a look before the pass
+            if not isinstance(work, Cost):  # a look before the pass
                 return on_done(work)
             for stage, seconds in work.cpu_seconds.items():
                 self.stages[stage] = self.stages.get(stage, 0.0) + seconds

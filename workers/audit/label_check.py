@@ -66,8 +66,7 @@ class JudgedLabels:
     """The answer.
 
     Attributes:
-        verdict: in one of five words.
-        code: why, in a fixed word; None for `not_refuted`.
+        code: of the verdict, in a fixed word; None for `not_refuted`.
         reason: the cause, and then what to do.
         records: that were tested.
         classes: that true labels have.
@@ -80,7 +79,6 @@ class JudgedLabels:
         column: that was bet on; "" where none was.
     """
 
-    verdict: Verdict
     code: ReasonCode | None
     reason: str
     records: int
@@ -92,6 +90,11 @@ class JudgedLabels:
     night: LabelNight | None = None
     sketch: str | None = None
     column: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer in one of five words."""
+        return Verdict.NOT_REFUTED if self.code is None else self.code.verdict
 
     @property
     def doubtful(self) -> bool:
@@ -123,7 +126,7 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     if len(coded.classes) < 2:
         only = f"Every true label in {asked.true!r} is {coded.classes[0]!r}"
         word = f"{only}, so released ones can tell nothing. Check days with two classes."
-        return judged(Verdict.INCONCLUSIVE, ReasonCode.TOO_SMALL, word)
+        return judged(ReasonCode.TOO_SMALL, word)
     counts = coded.counts(np.ones(tested.height, dtype=np.bool_))
     seed = _seed(counts.sum(axis=2), asked)
     searched = _searched(tested, coded, asked, seed)
@@ -138,15 +141,14 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
     refuting = [name for name, pvalue in found.pvalues.items() if pvalue <= shares[name]]
     if more is None and refuting == ["column"] and column in unnamed:
         more = column
-    verdict, code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
-    if verdict is Verdict.VIOLATED and (gaps := _gaps(searched, coded, guesses, asked, seed)):
-        verdict, code, reason = Verdict.INCONCLUSIVE, ReasonCode.READS_MORE, gaps
+    code, reason = _judged(found, asked, column, more, copies=_copies(tested, asked))
+    if code is ReasonCode.THIS_NIGHT and (gaps := _gaps(searched, coded, guesses, asked, seed)):
+        code, reason = ReasonCode.READS_MORE, gaps
     night = night_of_labels(
         counts, same=coded.same, declared=asked.declared, random=np.random.default_rng([seed, 3])
     )
     hashes = tested.select("key", "true", "released").hash_rows(0).to_numpy()
     return judged(
-        verdict,
         code,
         reason,
         found=found,
@@ -158,69 +160,41 @@ def judge_labels(rows: pl.DataFrame, asked: AskedLabels) -> JudgedLabels:
 
 def _judged(
     found: LabelCheck, asked: AskedLabels, column: str, more: str | None, *, copies: int
-) -> tuple[Verdict, ReasonCode | None, str]:
-    """Return verdict, reason code and sentences; what would void the others comes first."""
+) -> tuple[ReasonCode | None, str]:
+    """Return reason code and sentences; what would void the others comes first."""
     claim = guarantee(asked.declared.epsilon, asked.declared.delta)
     if copies:
-        return (
-            Verdict.INCONCLUSIVE,
-            ReasonCode.RECORDS_REPEAT,
-            (
-                f"{copies:,} rows are alike in every column, their released labels too, more than "
-                "chance makes, so they are no records of their own. Name the column that tells one "
-                "record from another (record)."
-            ),
+        return ReasonCode.RECORDS_REPEAT, (
+            f"{copies:,} rows are alike in every column, their released labels too, more than "
+            "chance makes, so they are no records of their own. Name the column that tells one "
+            "record from another (record)."
         )
     if more is not None:
-        return (
-            Verdict.INCONCLUSIVE,
-            ReasonCode.READS_MORE,
-            (
-                f"Released labels of one true label depend on {more!r}, which the mechanism is not "
-                "said to read, and one that reads a column may look worse than it is. If it reads "
-                "it, name it (reads); of a prior, name the set of its top labels."
-            ),
+        return ReasonCode.READS_MORE, (
+            f"Released labels of one true label depend on {more!r}, which the mechanism is not "
+            "said to read, and one that reads a column may look worse than it is. If it reads it, "
+            "name it (reads); of a prior, name the set of its top labels."
         )
-    test = found.refuted_by
-    if test is not None:
-        return (
-            Verdict.VIOLATED,
-            ReasonCode.THIS_NIGHT,
-            (
-                f"{_FOUND[test].format(found=found, column=column, most=percent_up(found.rate))}. "
-                f"So epsilon {claim} is refuted, and more than "
-                f"{down(found.epsilon_lower, beyond=asked.declared.epsilon)} is lost"
-                f"{_if_it_reads(asked)}"
-            ),
+    if (test := found.refuted_by) is not None:
+        what = _FOUND[test].format(found=found, column=column, most=percent_up(found.rate))
+        beside = "".join(f", {name!r}" for name in asked.reads)
+        return ReasonCode.THIS_NIGHT, (
+            f"{what}. So epsilon {claim} is refuted, and more than "
+            f"{down(found.epsilon_lower, beyond=asked.declared.epsilon)} is lost, if the mechanism "
+            f"reads nothing but the label{beside} and a coin for each record. Hand these labels to "
+            "nobody, and see how the coins are drawn."
         )
     needed = leak_to_be_seen(asked.declared.epsilon)
     if not found.sees_from <= needed:
-        return (
-            Verdict.INCONCLUSIVE,
-            ReasonCode.TOO_SMALL,
-            (
-                f"{found.rows:,} labels can be compared, so that a mechanism of an epsilon below "
-                f"{up(found.sees_from)} would have looked the same ({up(needed)} is wanted). "
-                "Check more labels at once, or fewer strata."
-            ),
+        return ReasonCode.TOO_SMALL, (
+            f"{found.rows:,} labels can be compared, so that a mechanism of an epsilon below "
+            f"{up(found.sees_from)} would have looked the same ({up(needed)} is wanted). Check "
+            "more labels at once, or fewer strata."
         )
-    return (
-        Verdict.NOT_REFUTED,
-        None,
-        (
-            f"Nothing refutes epsilon {claim}. At least {down(found.epsilon_lower)} is lost, and "
-            f"randomized response from {up(found.sees_from)} on would probably have been seen. "
-            "Leaks of a few records, or by a secret key, would not."
-        ),
-    )
-
-
-def _if_it_reads(asked: AskedLabels) -> str:
-    """Return the condition of a violation, and what to do."""
-    beside = "".join(f", {name!r}" for name in asked.reads)
-    return (
-        f", if the mechanism reads nothing but the label{beside} and a coin for each record. Hand "
-        "these labels to nobody, and see how the coins are drawn."
+    return None, (
+        f"Nothing refutes epsilon {claim}. At least {down(found.epsilon_lower)} is lost, and "
+        f"randomized response from {up(found.sees_from)} on would probably have been seen. Leaks "
+        "of a few records, or by a secret key, would not."
     )
 
 
@@ -241,7 +215,8 @@ def _prepared(rows: pl.DataFrame, asked: AskedLabels) -> pl.DataFrame:
     named += [] if asked.record == EVERY_ROW else [asked.record]
     for name in named:
         if name not in rows.columns:
-            raise _no_column(name, rows)
+            some = ", ".join(rows.columns[:20])
+            raise _refused(f"there is no column {name!r}: name one of {some}.")
     twice = [name for name in named if named.count(name) > 1]
     if twice:
         raise _refused(f"{twice[0]!r} is named twice: each option needs a column of its own.")
@@ -568,10 +543,6 @@ def _left_out(rows: pl.DataFrame, table: pl.DataFrame) -> list[str]:
                 "see that nobody gets it with the released labels."
             )
     return remarks
-
-
-def _no_column(name: str, rows: pl.DataFrame) -> NotEvaluableError:
-    return _refused(f"there is no column {name!r}: name one of {', '.join(rows.columns[:20])}.")
 
 
 def _refused(why: str) -> NotEvaluableError:

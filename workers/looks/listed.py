@@ -8,7 +8,6 @@ from workers.looks.held_rows import HeldRows
 from workers.looks.look import Findings, Look, Looks, Seen
 from workers.looks.near_copies import NearCopies
 from workers.looks.rows_alike import RowsAlike
-from workers.looks.sampling_weights import SamplingWeights
 from workers.looks.score_diagnostics import ScoreDiagnostics
 from workers.looks.training_rows import TrainingRows
 from workers.remark import Remark
@@ -17,7 +16,6 @@ _Key = TypeVar("_Key")
 LOOKS: tuple[type[Look], ...] = (
     NearCopies,
     RowsAlike,
-    SamplingWeights,
     ScoreDiagnostics,
     HeldRows,
     HashedKinds,

@@ -43,8 +43,6 @@ class Players:
         unread: places of training and of holdout rows that play in public alone, since their label
             cannot be read; empty where nothing is published.
         unread_labels: number of rows that are bad for their label alone, in whatever arm.
-        rates: shape (rows of the batch,), by which training kept each; None of unsampled rows.
-        unsampled: holdout rows with a label, of which sampling keeps those that play.
     """
 
     labels: NDArray[np.int64]
@@ -56,8 +54,6 @@ class Players:
     bad: BadRecords
     unread: tuple[NDArray[np.int64], NDArray[np.int64]]
     unread_labels: int
-    rates: NDArray[np.float64] | None
-    unsampled: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

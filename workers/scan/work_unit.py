@@ -465,10 +465,8 @@ def players(game: Game, batch: Batch) -> Players:
             arm & (lots < share)
             for arm, share in zip((train, holdout), game.draw.shares, strict=True)
         )
-    rates, unsampled = None, int(np.count_nonzero(holdout & known))
     if plan.sampling is not None:
-        rates = _rates(game, batch, labels)
-        holdout = holdout & (_lots(game, batch, "sampling") < rates)
+        holdout = holdout & (_lots(game, batch, "sampling") < _rates(game, batch, labels))
     return Players(
         labels,
         np.flatnonzero(train & known),
@@ -479,8 +477,6 @@ def players(game: Game, batch: Batch) -> Players:
         bad,
         (np.flatnonzero(train & unread), np.flatnonzero(holdout & unread)),
         int(np.count_nonzero(unread)),
-        rates,
-        unsampled,
     )
 
 
