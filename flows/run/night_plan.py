@@ -199,7 +199,7 @@ def _find_external_inputs(lake: Lake, job: Job, external_inputs: ExternalInputs)
             raise
         what = "its rows" if error.reason is Reason.MISSING_LABELS else "its checkpoint"
         return Planned(job, declared, external_inputs, missing=f"{what}: {error.sentence}")
-    size = sum(file.size for file in found.files)
+    size = 0 if found is None else sum(file.size for file in found.files)
     return Planned(job, declared, external_inputs, label_bytes=size)
 
 

@@ -31,10 +31,6 @@ from workers.lake.layout import LabelFile, Lake
 _LANES = 1024
 
 
-def _nothing() -> NDArray[np.uint16]:
-    return np.zeros(_LANES, dtype=np.uint16)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentDigest:
     """The digest of a set of entries, which adds as tallies do; `ContentDigest()` is that of none.
@@ -45,7 +41,7 @@ class ContentDigest:
     ordinary digests would be easy to forge.
     """
 
-    lanes: NDArray[np.uint16] = field(default_factory=_nothing)
+    lanes: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(_LANES, np.uint16))
 
     @classmethod
     def of(cls, *parts: str | int | bytes) -> "ContentDigest":
@@ -275,16 +271,12 @@ _TAIL = 1 << 16
 _GAP = 1 << 17  # a request costs more than this many bytes that were not asked for
 
 
-class DamagedFileError(NotEvaluableError):
-    """The bytes are not Parquet, or no longer; never tried again."""
-
-    def __init__(self, path: str, *, is_text: bool = False) -> None:
-        self.path = path
-        self.is_text = is_text
-        what = "it is damaged, write it again"
-        if is_text:
-            what = "it holds text (CSV or JSON, whatever its name says), write it as Parquet"
-        super().__init__(Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet: {what}.")
+def _damaged(path: str, *, is_text: bool = False) -> NotEvaluableError:
+    """Return that the bytes are not Parquet, or no longer."""
+    what = "it is damaged, write it again"
+    if is_text:
+        what = "it holds text (CSV or JSON, whatever its name says), write it as Parquet"
+    return NotEvaluableError(Reason.LABELS_UNREADABLE, f"{path} cannot be read as Parquet: {what}.")
 
 
 class Chunk(NamedTuple):
@@ -345,8 +337,8 @@ def read_footer(
 
     Raises:
         NotEvaluableError: `labels_changed`, it is another file than the one that was listed;
-            `too_large`, its footer is larger than what is read.
-        DamagedFileError: it is cut off, no footer, or one that Arrow crashes at.
+            `too_large`, its footer is larger than what is read; `labels_unreadable`, it is cut off,
+            no footer, or one that Arrow crashes at.
     """
 
     def tail(length: int) -> tuple[bytes, int]:
@@ -359,10 +351,10 @@ def read_footer(
 
     content, size = _read(lake, path, lambda: tail(_TAIL))
     if len(content) < 12 or content[-4:] != b"PAR1":
-        raise DamagedFileError(path, is_text=_is_text(content))
+        raise _damaged(path, is_text=_is_text(content))
     length = int.from_bytes(content[-8:-4], "little") + 8
     if length > size:
-        raise DamagedFileError(path)
+        raise _damaged(path)
     if length > limits.FOOTER_BYTES:
         raise NotEvaluableError(
             Reason.TOO_LARGE,
@@ -375,7 +367,7 @@ def read_footer(
     try:
         found = describe_footer(footer, columns=None if columns is None else sorted(set(columns)))
     except ContainedError:
-        raise DamagedFileError(path) from None
+        raise _damaged(path) from None
     if len(found["groups"]) > limits.ROW_GROUPS:
         raise NotEvaluableError(
             Reason.TOO_LARGE,
@@ -383,7 +375,7 @@ def read_footer(
             "that are read: write more rows into each.",
         )
     groups = tuple(
-        GroupPlace(rows, unpacked, compressed, tuple(Chunk(*chunk) for chunk in chunks))
+        GroupPlace(rows, unpacked, compressed, tuple(map(Chunk._make, chunks)))
         for rows, unpacked, compressed, chunks in found["groups"]
     )
     return Footer(
@@ -456,9 +448,8 @@ class RowGroup:
         Of a column that the file lacks, all have the word of the folder that names it, or none.
 
         Raises:
-            DamagedFileError: they cannot be decoded.
-            NotEvaluableError: `too_large`; they unpack to more than is read, or are stored so that
-                only decoding tells their size.
+            NotEvaluableError: `labels_unreadable`, they cannot be decoded; `too_large`, they unpack
+                to more than is read, or are stored so that only decoding tells their size.
         """
         source = pa.PythonFile(_Ranges(self.ranges, self.footer.file_size), mode="r")
         columns = list(columns)
@@ -492,7 +483,7 @@ class RowGroup:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            raise DamagedFileError(self.path) from None
+            raise _damaged(self.path) from None
 
     def _constant(self, field: pa.Field, rows: int) -> pa.Array:
         """Return a column that is not read, or that only a folder's name says."""
@@ -525,9 +516,8 @@ def read_row_group(
     """Read the bytes of those of `columns` that the file has; neighbours share a request.
 
     Raises:
-        DamagedFileError: the footer points outside the file.
-        NotEvaluableError: `too_large`; the row group unpacks to more than `most` bytes, by default
-            `limits.SHARD_BYTES`.
+        NotEvaluableError: `labels_unreadable`, the footer points outside the file; `too_large`, the
+            row group unpacks to more than `most` bytes, by default `limits.SHARD_BYTES`.
     """
     wanted = set(columns)
     group, most = footer.groups[index], limits.SHARD_BYTES if most is None else most
@@ -539,14 +529,14 @@ def read_row_group(
         chunk.first < 0 or chunk.size < 0 or chunk.first + chunk.size > footer.file_size
         for chunk in chunks
     ):
-        raise DamagedFileError(path)
+        raise _damaged(path)
     spans = list(_coalesced(chunks))
     if (size := sum(length for _, length in spans)) > most:
         raise _too_large(path, f"lies in {size:,} bytes", most)
     ranges = _read(lake, path, lambda: _fetch(lake, path, spans))
     check_unchanged(lake, path, footer.listed)
     if any(len(content) < length for (_, content), (_, length) in zip(ranges, spans, strict=True)):
-        raise DamagedFileError(path)
+        raise _damaged(path)
     digests: dict[str, Any] = {}
     file = _Ranges(ranges, footer.file_size)
     for chunk in chunks:
@@ -570,9 +560,9 @@ def _check_pages(path: str, chunks: Iterable[tuple[memoryview, int]], most: int)
         try:
             size, held = unpacked_sizes(chunk, values)
         except ValueError:
-            raise DamagedFileError(path) from None
+            raise _damaged(path) from None
         if held != values:
-            raise DamagedFileError(path)
+            raise _damaged(path)
         total += size
         if total > most:
             raise _too_large(path, f"has pages of {total:,} bytes", most)

@@ -28,7 +28,7 @@ from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.joined import flattened, join
-from workers.sources.scores.query_rows import QueryDay
+from workers.sources.scores.query_rows import check_has_rows, laid_out
 from workers.sources.scores.score_tables import (
     ScoreTables,
     clearly_apart,
@@ -62,12 +62,12 @@ class SuppliedScores:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSource:
-    """One day of score tables, pinned to the versions that were found."""
+    """One day of score tables, pinned to the versions that were found; of a query none is."""
 
     model: str
     day: dt.date
     supplied: SuppliedScores
-    found: TableDay | QueryDay
+    found: TableDay | None
     joined_with: tuple[tuple[str, TableDay], ...] = ()
 
     @property
@@ -83,8 +83,9 @@ class ScoreSource:
 
     @property
     def _rows(self) -> DayRows:
-        """Reader of the rows; of joined ones, all are of the day."""
-        return DayRows(self.tables, self.day, self.found.day_in_files and not self.joined)
+        """Reader of the rows; of joined ones, as those of a query, all are of the day."""
+        asked = not self.joined and self.found is not None and self.found.day_in_files
+        return DayRows(self.tables, self.day, asked)
 
     @property
     def label(self) -> LabelColumn:
@@ -143,8 +144,8 @@ class ScoreSource:
 
     @property
     def version(self) -> int | None:
-        """Version of the first table; None of a folder."""
-        return self.found.version
+        """Version of the first table; None of a folder, and of a query."""
+        return None if self.found is None else self.found.version
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -182,12 +183,13 @@ class ScoreSource:
 
     def labels_key(self) -> str:
         """Return table and version."""
-        if isinstance(self.found, QueryDay):
-            return f"query {self.found.place} for {self.model}"
+        tables = self.tables
+        if self.found is None:
+            return f"query {tables.database} {tables.query} {self.day} for {self.model}"
         found = [self.found, *(other for _, other in self.joined_with)]
         words = [f"{each.kind} {each.root.uri} {each.version}" for each in found]
         # What is joined holds the columns of one model.
-        return " ".join([*words, f"for {self.model}" if self.joined else str(self.tables.day)])
+        return " ".join([*words, f"for {self.model}" if self.joined else str(tables.day)])
 
     def find_partition(
         self, *, joining: JoinContext, also: tuple[str, ...] = ()
@@ -195,9 +197,9 @@ class ScoreSource:
         """Return the files of the day, or those that its tables were joined into."""
         tables, first = self.supplied.tables, self.found
         also = (*also, *self.context, *self._names)
-        if isinstance(first, QueryDay):
-            columns = (str(tables.record), *tables.read_of("", also))
-            first = first.laid_out(columns, joining)
+        if first is None:
+            columns = tuple(dict.fromkeys((str(tables.record), *tables.read_of("", also))))
+            first = laid_out(tables, self.day, columns, joining)
         found = {"": first, **dict(self.joined_with)}
         for role, each in found.items():
             if each.kind == CSV:
@@ -301,7 +303,8 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
     """Return one day of a model's score table, at its newest version, or of its query."""
     tables = supplied.tables
     if tables.query is not None:
-        return ScoreSource(model, day, supplied, QueryDay(tables, day).look())
+        check_has_rows(tables, day)
+        return ScoreSource(model, day, supplied, None)
     found = {"": find_day(tables, day)}
     for role, other in tables.others.items():
         here = {"day": other.day or tables.day}

@@ -22,25 +22,16 @@ _CATALOG_LOGINS = {"token", "credential"}
 """Properties of a REST catalogue that the environment alone may give."""
 
 
-def check_installed() -> None:
-    """Refuse to read Iceberg tables without their library.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
-    if importlib.util.find_spec("pyiceberg") is None:
-        raise TerminalError(
-            "To read Iceberg tables, install privaudit with its extra: privaudit[iceberg]."
-        )
-
-
 def properties_of(catalog: str) -> dict[str, Any]:
     """Return what operators' settings of pyiceberg say of a catalogue.
 
     Raises:
         TerminalError: pyiceberg is not installed, or a file holds a catalogue's login.
     """
-    check_installed()
+    if importlib.util.find_spec("pyiceberg") is None:
+        raise TerminalError(
+            "To read Iceberg tables, install privaudit with its extra: privaudit[iceberg]."
+        )
     from pyiceberg.utils.config import Config  # noqa: PLC0415  # an extra
 
     found = dict(Config().get_catalog_config(catalog) or {})
@@ -141,10 +132,14 @@ def ask(module: str, name: str, question: str, *, places: Any, **about: Any) -> 
         TerminalError: this installation cannot read such tables.
         TransientError: storage kept failing, or the child went away.
     """
-    logins = map(os.path.expanduser, _LOGINS)
-    readable = sorted({*_named_by_variables(module), *logins, *_named_by(places)})
+    contained = _contained(module)
+    named = [
+        value for name, value in contained.environment().items() if name.upper() not in _NOT_FILES
+    ]
+    files = (place for value in (*named, places) for place in _named_by(value))
+    readable = sorted({*files, *map(os.path.expanduser, _LOGINS)})
     try:
-        answer = _contained(module)(readable=readable, question=question, **about)
+        answer = contained(readable=readable, question=question, **about)
     except ContainedError as error:
         reason = Reason.PATH_UNREADABLE if error.kind == "raised" else Reason.TOO_LARGE
         raise NotEvaluableError(
@@ -160,15 +155,11 @@ def ask(module: str, name: str, question: str, *, places: Any, **about: Any) -> 
     raise (TransientError if answer["passing"] else TerminalError)(answer["refused"])
 
 
-def _named_by_variables(module: str) -> Iterator[str]:
-    """Yield the files that the child's variables name, like GOOGLE_APPLICATION_CREDENTIALS."""
-    for name, value in _contained(module).environment().items():
-        if name.upper() not in _NOT_FILES:
-            yield from _named_by(value)
-
-
 def _named_by(settings: Any) -> Iterator[str]:
-    """Yield the places on this machine that text, or any value of a dictionary, names."""
+    """Yield the places on this machine that text, or any value of a dictionary, names.
+
+    Variables name some, too, like GOOGLE_APPLICATION_CREDENTIALS.
+    """
     if isinstance(settings, dict):
         for value in settings.values():
             yield from _named_by(value)

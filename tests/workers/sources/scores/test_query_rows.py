@@ -31,7 +31,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.manifest import Privacy
 from workers.sources.join_context import JoinContext
-from workers.sources.scores.query_rows import _INFINITY, QueryDay, rows_of
+from workers.sources.scores.query_rows import _INFINITY, plain_kinds, rows_of, stored
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores, find_scores
 from workers.warehouse.record_digest import seal
@@ -359,17 +359,16 @@ def test_settings_that_do_not_fit_are_told(changes: dict[str, Any], told: str) -
 @pytest.mark.parametrize("kind", [pa.ArrowInvalid, pa.ArrowNotImplementedError])
 def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Exception]) -> None:
     """A database's intervals and rows were unexpected errors."""
-    day = QueryDay(settings(), DAY)
-    with pytest.raises(NotEvaluableError, match="of a kind that is not read"), day._plain_kinds():
+    refused = pytest.raises(NotEvaluableError, match="of a kind that is not read")
+    with refused, plain_kinds(settings()):
         raise kind("Unhandled type\nof a column")
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
     """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
-    day = QueryDay(settings(known_at="known"), DAY)
     kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
     given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})
-    stored = day._stored(given)["known"]
-    assert stored.type == kind
-    assert stored.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]
+    known = stored(settings(known_at="known"), given)["known"]
+    assert known.type == kind
+    assert known.cast(pa.int64()).to_pylist() == [(1 << 63) - 1, *others]
