@@ -1,6 +1,9 @@
 """Fixtures that the tests of sources share."""
 
+import contextlib
 import pathlib
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -30,3 +33,21 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     for day in (EVE, DAY):
         put_file(root / f"ads/{day:%Y/%m/%d}/model.json", train(day, kind="json").content)
     return root
+
+
+@pytest.fixture
+def stranger() -> Iterator[tuple[int, list[bytes]]]:
+    """A server of somebody else: its port, and what it was told."""
+    told: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        told.append(connection.recv(1 << 16))
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield server.getsockname()[1], told
+        server.shutdown(socket.SHUT_RDWR)

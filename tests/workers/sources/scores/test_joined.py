@@ -5,20 +5,20 @@ import pathlib
 import tempfile
 from typing import Any
 
+import deltalake
+import numpy as np
 import polars as pl
 import pytest
 from pyarrow import fs
 
 import workers.sources.scores.joined
-import workers.sources.scores.supplied
 from privcore.exceptions import TransientError
 from tests.conftest import Limit
 from tests.support.audits import run_audits
-from tests.support.joined_tables import IN_PROCESS, ROWS, Tables, audited, world
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.score_tables import EMPTY_LAKE
-from workers.audit.rehearsal import Rehearsal, rehearse
+from tests.support.score_tables import EMPTY_LAKE, audit, score_rows
+from workers.audit.rehearsal import rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError
@@ -29,12 +29,68 @@ from workers.plan import Plan
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import seal
+from workers.warehouse.schema import AuditRecord, AuditRow
+
+ROWS = 4_000
+PRIVACY = Privacy.model_validate(declared(0.5))
 
 
-def rehearsed(tables: ScoreTables, **plan: Any) -> Rehearsal:
-    supplied = SuppliedScores(tables, Privacy.model_validate(declared(0.5)))
-    request = Request("ads", Plan(repetitions=4, **plan), external_inputs=supplied)
-    return rehearse(EMPTY_LAKE, DAY, request)
+def world() -> pl.DataFrame:
+    frame = score_rows(np.random.default_rng(1), ROWS, leak=3.0)
+    return frame.insert_column(1, pl.Series("event_id", [f"e{number}" for number in range(ROWS)]))
+
+
+class Tables:
+    """Three tables of one world, of three kinds, which a test may damage before they are joined."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        frame = world().sample(fraction=1.0, shuffle=True, seed=1)
+        self.labels = frame.select("day", "event_id", "clicked", "split")
+        self.target = frame.select("day", record="event_id", p="p_today").reverse()
+        self.proxy = frame.select(ds=pl.col("day").dt.strftime("%Y%m%d"), event_id="event_id",
+                                  p="p_yesterday")  # fmt: skip
+
+    def put(self) -> ScoreTables:
+        labels = self.folder / "labels" / f"day={DAY}"
+        labels.mkdir(parents=True)
+        self.labels.drop("day").write_parquet(labels / "part.parquet")
+        for name in ("target", "proxy"):
+            deltalake.write_deltalake(str(self.folder / name), getattr(self, name))
+        return ScoreTables.model_validate(
+            {
+                "table": str(self.folder / "labels"),
+                "record": "event_id",
+                "label": "clicked",
+                "target": {"table": str(self.folder / "target"), "column": "p", "record": "record"},
+                "proxy": {"table": str(self.folder / "proxy"), "column": "p", "day": "ds"},
+            }
+        )
+
+
+@pytest.fixture
+def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    return Tables(tmp_path)
+
+
+def audited(tables: ScoreTables, **plan: Any) -> AuditRow:
+    row = audit(tables, privacy=declared(0.5), plan=Plan(repetitions=4, **plan)).audit
+    assert list(pathlib.Path(tempfile.gettempdir()).iterdir()) == []
+    return row
+
+
+def requested(tables: ScoreTables, privacy: Privacy | None = PRIVACY, **plan: Any) -> Request:
+    supplied = SuppliedScores(tables, privacy)
+    return Request("ads", Plan(repetitions=4, **plan), external_inputs=supplied)
+
+
+def recorded(tables: ScoreTables, **given: Any) -> AuditRecord:
+    """Return the record of an audit without a declaration."""
+    given = {"executor": InProcess()} | given
+    (record,) = run_audits(EMPTY_LAKE, DAY, [requested(tables, None)], **given)
+    return record
 
 
 @pytest.mark.parametrize(
@@ -97,15 +153,11 @@ def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
     tables: Tables, tmp_path: pathlib.Path
 ) -> None:
     given = tables.put()
-    supplied = SuppliedScores(given)
-    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
-    (record,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
+    record = recorded(given)
     assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
     shuffled = Tables(tmp_path / "again")
     shuffled.labels = shuffled.labels.sample(fraction=1.0, shuffle=True, seed=9)
-    supplied = SuppliedScores(shuffled.put())
-    request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
-    (again,) = run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())
+    again = recorded(shuffled.put())
     assert again.audit.labels_digest == record.audit.labels_digest
     assert again.audit.audit_id == record.audit.audit_id
     assert again.audit.epsilon_game == record.audit.epsilon_game
@@ -121,13 +173,13 @@ def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> N
     assert "max_bad_records is 0" in row.reason
     # `privaudit check` refuses what the audit refuses, in its words.
     with pytest.raises(NotEvaluableError) as refused:
-        rehearsed(given)
+        rehearse(EMPTY_LAKE, DAY, requested(given))
     assert (refused.value.reason, refused.value.sentence) == (row.detail, row.reason)
     row = audited(given, max_bad_records=6)
     assert row.status == "evaluated"
     assert row.records + row.control_records + 6 == ROWS
     assert "record_unjoined 6" in row.reason
-    tried = rehearsed(given, max_bad_records=6)
+    tried = rehearse(EMPTY_LAKE, DAY, requested(given, max_bad_records=6))
     assert (tried.training, tried.holdout) == (row.records, row.control_records)
 
 
@@ -305,7 +357,6 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
     tables: Tables, tmp_path: pathlib.Path
 ) -> None:
     staging, seen = tmp_path / "warehouse" / "_staging", []
-    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
 
     def look(done: int, _: int) -> None:
         if done == 1:
@@ -313,9 +364,7 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
             assert room.stat().st_mode & 0o777 == 0o700
             seen.extend(path.name for path in room.iterdir())
 
-    (record,) = run_audits(
-        EMPTY_LAKE, DAY, [request], executor=IN_PROCESS, staging=str(staging), progress=look
-    )
+    record = recorded(tables.put(), staging=str(staging), progress=look)
     assert record.audit.status == "evaluated"
     assert seen == ["joined.parquet"]
     assert list(staging.iterdir()) == []
@@ -323,15 +372,7 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
 
 def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
     over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
-    request = Request("ads", Plan(repetitions=4), external_inputs=SuppliedScores(tables.put()))
-    (record,) = run_audits(
-        EMPTY_LAKE,
-        DAY,
-        [request],
-        executor=IN_PROCESS,
-        staging=str(tmp_path / "staged"),
-        deadline=over,
-    )
+    record = recorded(tables.put(), staging=str(tmp_path / "staged"), deadline=over)
     assert record.audit.detail == "deadline"
     assert "before the tables were joined" in str(record.audit.reason)
     assert list((tmp_path / "staged").iterdir()) == []
@@ -352,8 +393,6 @@ def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> 
             for role in ("target", "proxy")
         }
         moved = given.model_copy(update={"table": f"{bucket}/labels", **there})
-        supplied = SuppliedScores(moved, Privacy.model_validate(declared(0.5)))
-        request = Request("ads", Plan(repetitions=4), external_inputs=supplied)
         staging, seen = f"{bucket}/warehouse/_staging", set()
 
         def look(*_: int) -> None:
@@ -361,7 +400,7 @@ def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> 
 
         with on_ray(cpus=2) as ray:
             (record,) = run_audits(
-                EMPTY_LAKE, DAY, [request], executor=ray, staging=staging, progress=look
+                EMPTY_LAKE, DAY, [requested(moved)], executor=ray, staging=staging, progress=look
             )
         assert {name for name in seen if name.startswith("joined")}
         assert names(store, "warehouse") == []

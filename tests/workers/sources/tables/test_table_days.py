@@ -1,19 +1,14 @@
-"""Days as tables spell them, and statistics that may hold one."""
+"""Days as tables spell them, statistics that may hold one, and labels known by the cutoff."""
 
 import datetime as dt
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE
-from workers.sources.tables.table_days import (
-    as_day,
-    days_among,
-    days_named,
-    may_hold,
-    names_day,
-    spelled_twice,
-)
+from workers.sources.tables.table_days import as_day, days_among, days_named, may_hold
+from workers.sources.tables.table_rows import days_of, known_by
 
 NOON = dt.datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=dt.UTC)
 
@@ -54,47 +49,32 @@ def test_statistics_leave_out_only_what_they_exclude(
     assert may_hold(least, greatest, DAY) is there
 
 
-@pytest.mark.parametrize(
-    ("word", "zone", "day"),
-    [
-        ("2026-03-02", "America/New_York", DAY),
-        ("20260302", "UTC", DAY),
-        ("2026-3-2", "UTC", DAY),
-        ("2026-03-02 00:00:00", "America/New_York", DAY),  # its clock
-        ("2026-03-02T23:59:59.999999", "Asia/Tokyo", DAY),
-        ("2026-03-02T00:00:00.000000Z", "UTC", DAY),
-        ("2026-03-02T00:00:00.000000Z", "America/New_York", EVE),
-        ("2026-03-01T23:30:00Z", "Europe/Amsterdam", DAY),
-        ("2026-03-02 00:30:00+01:00", "UTC", EVE),
-        ("2026-03", "UTC", None),
-        ("2026-13-02", "UTC", None),
-        ("__HIVE_DEFAULT_PARTITION__", "UTC", None),
-    ],
-)
-def test_a_folder_that_is_a_time_is_of_its_day_in_the_zone(
-    word: str, zone: str, day: dt.date | None
-) -> None:
-    assert [each for each in (EVE, DAY) if names_day(word, each, zone)] == ([day] if day else [])
-
-
 def test_year_month_and_day_say_a_day_together() -> None:
     parts = [("year", "2026"), ("month", "3"), ("day", "02"), ("hour", "04")]
     assert days_named(parts) == [("day", DAY)]
     assert days_named([("day", "02"), ("ds", "2026-03-01 05:00:00")]) == [("ds", EVE)]
 
 
-@pytest.mark.parametrize(
-    ("words", "twice"),
-    [
-        (["2026-03-02 05:00:00", "2026-03-02 06:00:00.5"], False),
-        (["2026-03-02", "20260302"], True),
-        (["2026-3-2", "2026-03-02"], True),
-        (["2026-03-02", "2026-03-02 05:00:00"], True),
-        (["2026-03-02 05:00:00", "2026-03-02 05:00:00.000"], True),
-        (["2026-03-02T05:00:00Z", "2026-03-02 05:00:00"], True),
-    ],
-)
-def test_hours_of_a_day_are_its_parts_and_two_spellings_are_not(
-    words: list[str], *, twice: bool
-) -> None:
-    assert spelled_twice(words, "UTC") is twice
+ZONE = "Europe/Amsterdam"
+
+
+SPRING, AUTUMN = dt.date(2026, 3, 29), dt.date(2026, 10, 25)
+
+
+@pytest.mark.parametrize("day", [SPRING, AUTUMN])
+def test_each_time_of_the_clock_is_of_one_day(day: dt.date) -> None:
+    """Rows of the hour that a zone skips were of no day, without a remark: 2.30 became 2.16."""
+    start = dt.datetime.combine(day, dt.time())
+    times = [start + dt.timedelta(minutes=10 * step - 60) for step in range(24 * 6 + 12)]
+    column = pl.Series("at", times)
+    found = days_of(column, day, ZONE, "p", said="day")
+    assert found.to_list() == [time.date() for time in times]
+
+
+def test_a_label_of_a_time_that_is_skipped_is_known_by_the_clock() -> None:
+    cutoff = dt.datetime(2026, 3, 29, 6, tzinfo=dt.UTC)
+    times = [dt.datetime.combine(SPRING, dt.time(*clock)) for clock in ((2, 30), (8, 1))]
+    column = pl.Series("at", [*times, None])
+    assert known_by(column, cutoff, ZONE, "p", said="known_at").tolist() == [True, False, False]
+    aware = column.dt.replace_time_zone("UTC")
+    assert known_by(aware, cutoff, ZONE, "p", said="known_at").tolist() == [True, False, False]

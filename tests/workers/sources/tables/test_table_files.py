@@ -1,7 +1,10 @@
 import datetime as dt
 import json
+import os
 import pathlib
+import resource
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import deltalake
@@ -12,10 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.score_tables import score_rows, tables
 from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
+from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look, newest_day, read_rows
 from workers.sources.tables.table_rows import days_of
@@ -45,6 +50,13 @@ def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None
         (["day=2026-03-02T05%3A00%3A00Z", "day=2026-03-02T04%3A00%3A00Z"], "America/New_York", 1),
         (["year=2026/month=03/day=02", "year=2026/month=02/day=02"], "UTC", 1),
         (["year=2026/month=3/day=2/hour=7", "year=2026/month=3/day=12"], "UTC", 1),
+        (["day=2026-3-2"], "UTC", 1),
+        (["day=2026-03-02T23%3A59%3A59.999999"], "Asia/Tokyo", 1),  # its clock
+        (["day=2026-03-01T23%3A30%3A00Z", "day=2026-03-03"], "Europe/Amsterdam", 1),
+        (["day=2026-03-02", "day=2026-03-02T00%3A00%3A00.000000Z"], "America/New_York", 1),
+        (["day=2026-03-02 05%3A00%3A00", "day=2026-03-02 06%3A00%3A00.5"], "UTC", 2),
+        (["day=2026-03-02", "day=2026-03-02 00%3A30%3A00+01%3A00", "day=2026-03"], "UTC", 1),
+        (["day=2026-03-02", "day=2026-13-02", "day=__HIVE_DEFAULT_PARTITION__"], "UTC", 1),
     ],
 )
 def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
@@ -340,6 +352,10 @@ def test_where_there_is_no_table_the_newest_day_is_no_guess(tmp_path: pathlib.Pa
         (f"day={DAY}", "day=20260302"),
         (f"day={DAY}", f"day=2026-03-01/day={DAY}"),
         ("year=2026/month=03/day=02", "year=2026/month=3/day=2"),
+        ("day=2026-3-2", f"day={DAY}"),
+        (f"day={DAY}", f"day={DAY} 05%3A00%3A00"),
+        (f"day={DAY} 05%3A00%3A00", f"day={DAY} 05%3A00%3A00.000"),
+        (f"day={DAY}T05%3A00%3A00Z", f"day={DAY} 05%3A00%3A00"),
     ],
 )
 def test_a_day_of_two_spellings_is_refused(
@@ -402,3 +418,91 @@ def test_a_table_is_read_within_a_bound(
     with pytest.raises(NotEvaluableError, match=words) as caught:
         read_rows(str(path), most=10_000)
     assert caught.value.reason == Reason.TOO_LARGE
+
+
+# Delta logs that were written by somebody who wants the night to end
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> pathlib.Path:
+    deltalake.write_deltalake(str(tmp_path / "t"), BOTH[3:])
+    return tmp_path / "t"
+
+
+def refused(table: pathlib.Path) -> NotEvaluableError:
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(place(table), DAY)
+    return caught.value
+
+
+def make_bomb(table: pathlib.Path, *, copies: int) -> int:
+    """Let the log's checkpoint list one file many times, under a long name; return its bytes."""
+    deltalake.DeltaTable(str(table)).create_checkpoint()
+    checkpoint = table / "_delta_log" / "00000000000000000000.checkpoint.parquet"
+    before = pq.read_table(checkpoint)
+    added = next(row for row in before.to_pylist() if row["add"])
+    added["add"]["path"] = "x" * 2000
+    bomb = pa.Table.from_pylist([added], before.schema).take(pa.array([0] * copies))
+    pq.write_table(pa.concat_tables([before, bomb]), checkpoint, compression="zstd")
+    (table / "_delta_log" / "00000000000000000000.json").unlink()
+    told = {"version": 0, "size": before.num_rows + copies}
+    (table / "_delta_log" / "_last_checkpoint").write_text(json.dumps(told))
+    return checkpoint.stat().st_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [lambda table: find_day(place(table), DAY), look])
+def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(
+    table: pathlib.Path, question: Callable[[str], Any]
+) -> None:
+    assert make_bomb(table, copies=1_000_000) < 1_000_000  # to 2.4 GB
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NotEvaluableError, match="and 4 GiB of memory") as caught:
+        question(str(table))
+    assert caught.value.reason is Reason.TOO_LARGE
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 500_000  # kilobytes; making the bomb took what it took
+
+
+@pytest.mark.slow
+def test_a_commit_of_sixty_gigabytes_is_not_read(table: pathlib.Path) -> None:
+    with (table / "_delta_log" / "00000000000000000001.json").open("wb") as file:
+        file.truncate(64 << 30)  # sparse: it takes no room
+    assert refused(table).reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[" * 100_000, b"\xff\xfe", b'{"add":{"path":"x"}}', b'{"protocol":{}}'],
+    ids=lambda content: ascii(content[:20]),
+)
+def test_a_damaged_commit_is_said(table: pathlib.Path, content: bytes) -> None:
+    (table / "_delta_log" / "00000000000000000000.json").write_bytes(content)
+    error = refused(table)
+    assert error.reason in {Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
+    assert str(table) in error.sentence
+
+
+def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> None:
+    """A pipe that nobody writes to."""
+    limit("TABLE_SECONDS", 2)
+    table_child._contained.cache_clear()
+    log = table / "_delta_log" / "00000000000000000000.json"
+    log.unlink()
+    os.mkfifo(log)
+    error = refused(table)
+    table_child._contained.cache_clear()
+    assert error.reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
+
+
+@pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
+def test_a_delta_log_that_lists_a_file_twice_is_refused(table: pathlib.Path, spelled: str) -> None:
+    """Each of its rows would count twice, and twice the evidence accuses sooner."""
+    log = table / "_delta_log" / "00000000000000000000.json"
+    lines = log.read_text("utf-8").splitlines()
+    (added,) = (line for line in lines if line.startswith('{"add"'))
+    log.write_text("\n".join([*lines, added.replace("part-", spelled, 1)]), "utf-8")
+    (table / "sub").mkdir()
+    error = refused(table)
+    assert "lists a file twice" in error.sentence
+    assert error.reason is Reason.TABLE_UNSUPPORTED

@@ -1,9 +1,8 @@
-"""Iceberg tables behind a REST catalogue: one that is honest, and one that wants more."""
+"""Iceberg tables whose metadata or catalogue was written by somebody who wants more than a row."""
 
 import contextlib
 import gzip
 import http.server
-import io
 import json
 import pathlib
 import socket
@@ -12,24 +11,244 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from privcore.exceptions import TerminalError, TransientError
+from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
 from tests.support.rest_catalog import SECRET, handler_of, serving
+from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
+from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look
 
 TOKEN = "a-token-of-this-test"  # noqa: S105
 ROWS = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)}).to_arrow()
-PLACE = TablePlace(table="ads.scores", catalog="far", day="day")
+HERE, FAR = (TablePlace(table="ads.scores", catalog=name, day="day") for name in ("here", "far"))
 PLANTED = "planted"
 Asked = list[tuple[str, dict[str, str]]]
+
+
+def refused(place: TablePlace, reason: Reason) -> str:
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(place, DAY)
+    assert caught.value.reason is reason, caught.value
+    assert TOKEN not in caught.value.sentence
+    return caught.value.sentence
+
+
+def obeyed(properties: dict[str, str]) -> None:
+    """Do what a table's property asked for; nobody should ever call this."""
+    pathlib.Path(properties[PLANTED]).touch()
+
+
+@pytest.fixture
+def metadata(catalog: SqlCatalog) -> pathlib.Path:
+    """The metadata file of a table that has one snapshot."""
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    return pathlib.Path(table.metadata_location.removeprefix("file://"))
+
+
+def edit(metadata: pathlib.Path, **changes: Any) -> None:
+    content = json.loads(metadata.read_text("utf-8"))
+    metadata.write_text(json.dumps(content | changes), "utf-8")
+
+
+def snapshots(metadata: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
+    content = json.loads(metadata.read_text("utf-8"))
+    return [snapshot | changes for snapshot in content["snapshots"]]
+
+
+@pytest.mark.parametrize(
+    "implementation",
+    [f"{__name__}.obeyed", "sys.exit", "builtins.print", "os.abort", "nobody.Nothing", "x"],
+)
+def test_a_tables_property_calls_nothing(
+    metadata: pathlib.Path, tmp_path: pathlib.Path, implementation: str
+) -> None:
+    planted = tmp_path / PLANTED
+    edit(metadata, properties={"py-io-impl": implementation, PLANTED: str(planted)})
+    assert len(find_day(HERE, DAY).files) == 1
+    assert look("ads.scores", catalog="here").newest["day"] == DAY
+    assert not planted.exists()
+
+
+def test_a_catalogues_own_reader_is_not_used_either(
+    metadata: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators set it for other programs; here it would read past the rules for places."""
+    planted = tmp_path / PLANTED
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PY_IO_IMPL", f"{__name__}.obeyed")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PLANTED", str(planted))
+    assert metadata.exists()
+    assert len(find_day(HERE, DAY).files) == 1
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "foo"])
+def test_a_tables_endpoint_is_told_no_login(
+    metadata: pathlib.Path, stranger: tuple[int, list[bytes]], scheme: str
+) -> None:
+    port, told = stranger
+    host = f"http://127.0.0.1:{port}"
+    edit(
+        metadata,
+        properties={
+            "s3.endpoint": host, "s3.access-key-id": "theirs", "s3.secret-access-key": "theirs",
+            "gcs.service.host": host, "adls.connection-string": f"BlobEndpoint={host}",
+            "s3.region": "us-east-1", "s3.proxy-uri": host,
+        },
+        snapshots=snapshots(metadata, **{"manifest-list": f"{scheme}://bucket/list.avro"}),
+    )  # fmt: skip
+    with object_store() as endpoint, empty_bucket(endpoint):
+        reason = Reason.PATH_OUTSIDE if scheme == "foo" else Reason.LABELS_CHANGED
+        refused(HERE, reason)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    rest_slow([
+        "/etc",
+        "abfs://container@127.0.0.1:{port}/t",
+        "s3://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1",
+        "hdfs://127.0.0.1:{port}/t",
+        "viewfs://127.0.0.1:{port}/t",
+        "abfs://account@elsewhere.example/t",
+        "gs://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http",
+        "http://127.0.0.1:{port}/t",
+        "file:///etc",
+        "file://{folder}/iceberg/../other",
+        "",
+        "s3://127.0.0.1:{port}/t",
+    ], always=5),
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["location", "manifest-list"])
+def test_a_table_lies_at_no_host_or_folder_of_its_writers_choice(
+    metadata: pathlib.Path,
+    stranger: tuple[int, list[bytes]],
+    tmp_path: pathlib.Path,
+    address: str,
+    field: str,
+) -> None:
+    port, told = stranger
+    address = address.format(port=port, folder=tmp_path)
+    if field == "location":
+        edit(metadata, location=address)
+    else:
+        edit(metadata, snapshots=snapshots(metadata, **{field: f"{address}/list.avro"}))
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(HERE, DAY)
+    assert caught.value.reason in {Reason.PATH_OUTSIDE, Reason.PATH_UNREADABLE}
+    assert told == []
+
+
+def test_a_link_out_of_the_warehouse_is_not_followed(
+    metadata: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    metadata.parent.rename(elsewhere)
+    metadata.parent.symlink_to(elsewhere)
+    refused(HERE, Reason.PATH_OUTSIDE)
+
+
+def test_a_manifest_list_that_is_gone_is_said(metadata: pathlib.Path) -> None:
+    for path in metadata.parent.glob("snap-*.avro"):
+        path.unlink()
+    assert "keep the metadata of a snapshot" in refused(HERE, Reason.LABELS_CHANGED)
+
+
+@pytest.mark.parametrize("content", [b"", b"no Avro", b"Obj\x01" + b"\xff" * 99, b"\0" * 5000])
+@pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro"])
+def test_damaged_metadata_is_said(metadata: pathlib.Path, content: bytes, pattern: str) -> None:
+    for path in metadata.parent.glob(pattern):
+        path.write_bytes(content)
+    assert "metadata of the Iceberg table ads.scores is damaged" in refused(
+        HERE, Reason.PATH_UNREADABLE
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"format-version": 9}', b"\xff"])
+def test_a_damaged_metadata_file_is_said(metadata: pathlib.Path, content: bytes) -> None:
+    metadata.write_bytes(content)
+    assert "ads.scores is damaged" in refused(HERE, Reason.PATH_UNREADABLE)
+
+
+@pytest.mark.slow
+def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(
+    catalog: SqlCatalog, metadata: pathlib.Path, limit: Limit
+) -> None:
+    """4 MB that unpack to 4 GB; nobody but the contained child takes memory for them."""
+    packed = metadata.with_name("00002-bomb.gz.metadata.json")
+    packed.write_bytes(gzip.compress(b" " * (1 << 24), compresslevel=9) * 256)
+    with catalog.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "update iceberg_tables set metadata_location = ?", (f"file://{packed}",)
+        )
+    limit("TABLE_MEMORY_BYTES", 1 << 30)
+    table_child._contained.cache_clear()
+    assert "and 1 GiB of memory" in refused(HERE, Reason.TOO_LARGE)
+    table_child._contained.cache_clear()
+
+
+@pytest.mark.slow
+def test_a_huge_metadata_file_is_not_read(metadata: pathlib.Path) -> None:
+    with metadata.open("r+b") as file:
+        file.truncate(64 << 30)  # sparse: it takes no room
+    assert f"{limits.TABLE_FILE_BYTES:,} bytes" in refused(HERE, Reason.TOO_LARGE)
+
+
+def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog: SqlCatalog) -> None:
+    """Two manifests name one file: each of its rows would count twice."""
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    (file,) = table.inspect.files()["file_path"].to_pylist()
+    table.add_files([file], check_duplicate_files=False)
+    with pytest.raises(NotEvaluableError, match="lists a file twice") as caught:
+        find_day(HERE, DAY)
+    assert caught.value.reason is Reason.TABLE_UNSUPPORTED
+
+
+@pytest.mark.parametrize(("name", "told"), [("x", False), ("y", True)])
+def test_a_property_that_gives_a_number_to_another_column_is_refused(
+    catalog: SqlCatalog, name: str, told: bool
+) -> None:
+    """Readers take the property's word of files without numbers, and an audit the names."""
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    (file,) = table.inspect.files()["file_path"].to_pylist()
+    pq.write_table(ROWS.select(["x", "day"]), file.removeprefix("file://"))
+    mapping = [{"field-id": 1, "names": ["day"]}, {"field-id": 2, "names": [name]}]
+    with table.transaction() as changes:
+        changes.set_properties({"schema.name-mapping.default": json.dumps(mapping)})
+    if told:
+        assert "has renamed the column" in refused(HERE, Reason.TABLE_UNSUPPORTED)
+    else:
+        assert len(find_day(HERE, DAY).files) == 1
+
+
+def test_avro_that_says_it_has_2_to_the_60_records_ends_one_lookup(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("ads.scores", schema=ROWS.schema)
+    table.append(ROWS)
+    listed = pathlib.Path(table.current_snapshot().manifest_list.removeprefix("file://"))
+    content = listed.read_bytes()
+    start = content.index(content[-16:]) + 16  # behind the header's mark: records of a block
+    assert content[start] == 2, "one record"
+    many = bytes([128] * 8 + [32])  # 2 to the 60, as Avro writes it
+    listed.write_bytes(content[:start] + many + content[start + 1 :])
+    with pytest.raises(NotEvaluableError) as caught:
+        find_day(HERE, DAY)
+    assert caught.value.reason in {Reason.PATH_UNREADABLE, Reason.TOO_LARGE}
+
+
+# Behind a REST catalogue that is honest
 
 
 def environment(monkeypatch: pytest.MonkeyPatch, **given: str) -> None:
@@ -52,7 +271,7 @@ def asked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 
 
 def test_a_day_is_read_with_the_token_and_without_asking_for_storage_logins(asked: Asked) -> None:
-    found = find_day(PLACE, DAY)
+    found = find_day(FAR, DAY)
     assert (found.kind, len(found.files)) == ("iceberg", 1)
     assert look("ads.scores", catalog="far").newest["day"] == DAY
     assert {headers["Authorization"] for _, headers in asked} == {f"Bearer {TOKEN}"}
@@ -68,7 +287,7 @@ def test_a_client_and_its_secret_are_changed_for_a_token(
 ) -> None:
     monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
     environment(monkeypatch, credential=SECRET)
-    assert len(find_day(PLACE, DAY).files) == 1
+    assert len(find_day(FAR, DAY).files) == 1
     assert "/v1/oauth/tokens" in {path for path, _ in asked}
 
 
@@ -81,7 +300,7 @@ def test_a_refused_login_is_said_and_not_repeated(
     assert asked == []
     monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
     environment(monkeypatch, **{name: value})
-    sentence = refused(Reason.PATH_UNREADABLE)
+    sentence = refused(FAR, Reason.PATH_UNREADABLE)
     assert "refuses the login" in sentence
     assert "PYICEBERG_CATALOG__FAR__TOKEN" in sentence
     assert value.rpartition(":")[2] not in sentence
@@ -103,7 +322,7 @@ def test_a_login_in_a_file_is_refused_and_not_repeated(
         f"catalog:\n  far:\n    uri: http://127.0.0.1:9\n    {secret}: in-a-file\n"
     )
     with pytest.raises(TerminalError, match=f"PYICEBERG_CATALOG__FAR__{secret.upper()}") as caught:
-        find_day(PLACE, DAY)
+        find_day(FAR, DAY)
     assert "in-a-file" not in str(caught.value)
 
 
@@ -120,7 +339,7 @@ def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(
             catalog = RestCatalog("far", uri=address, token=TOKEN, **{"s3.endpoint": endpoint})
             catalog.create_namespace("ads")
             catalog.create_table("ads.scores", schema=ROWS.schema).append(ROWS)
-            found = find_day(PLACE, DAY)
+            found = find_day(FAR, DAY)
         assert (found.root.uri, len(found.files)) == (f"{bucket}/tables/ads/scores", 1)
 
 
@@ -180,18 +399,28 @@ def table(tmp_path: pathlib.Path) -> dict[str, Any]:
     return {"metadata-location": made.metadata_location, "metadata": metadata, "config": {}}
 
 
-@contextlib.contextmanager
-def hostile(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: pathlib.Path,
-    answers: dict[str, Callable[[Stranger], None]],
-) -> Iterator[Asked]:
-    """Serve a hostile catalogue under the name `far`; yield what it is asked."""
-    asked: Asked = []
-    handler = type("Hostile", (Stranger,), {"answers": answers, "asked": asked})
-    with serving(handler) as address:
-        environment(monkeypatch, uri=address, token=TOKEN, warehouse=f"{folder}/iceberg")
-        yield asked
+Served = Callable[..., contextlib.AbstractContextManager[Asked]]
+
+
+@pytest.fixture
+def served(
+    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Served:
+    """Serve a catalogue `far`, honest but for these answers; yield what it is asked."""
+
+    @contextlib.contextmanager
+    def serve(**answers: Callable[[Stranger], None]) -> Iterator[Asked]:
+        honest = {
+            "config": says(200, {"defaults": {}, "overrides": {}}),
+            "scores": says(200, table),
+        }
+        asked: Asked = []
+        handler = type("Hostile", (Stranger,), {"answers": honest | answers, "asked": asked})
+        with serving(handler) as address:
+            environment(monkeypatch, uri=address, token=TOKEN, warehouse=f"{tmp_path}/iceberg")
+            yield asked
+
+    return serve
 
 
 @pytest.fixture
@@ -199,14 +428,6 @@ def elsewhere(stranger: tuple[int, list[bytes]]) -> tuple[str, list[bytes]]:
     """A host of the catalogue's choice: its address, and what it was told."""
     port, told = stranger
     return f"http://127.0.0.1:{port}", told
-
-
-def refused(reason: Reason) -> str:
-    with pytest.raises(NotEvaluableError) as caught:
-        find_day(PLACE, DAY)
-    assert caught.value.reason is reason, caught.value
-    assert TOKEN not in caught.value.sentence
-    return caught.value.sentence
 
 
 def planted_by(folder: pathlib.Path) -> list[dict[str, Any]]:
@@ -230,23 +451,21 @@ class Obeyed:
 @pytest.mark.parametrize("said", ["defaults", "overrides", "config"])
 @pytest.mark.parametrize("number", range(3))
 def test_no_function_of_a_catalogues_choice_is_called(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-    said: str, number: int,
-) -> None:  # fmt: skip
+    served: Served, table: dict[str, Any], tmp_path: pathlib.Path, said: str, number: int
+) -> None:
     wanted = planted_by(tmp_path)[number]
     config = {"defaults": {}, "overrides": {}} | ({} if said == "config" else {said: wanted})
     flat = {key: value for key, value in wanted.items() if isinstance(value, str)}
     answer = table | ({"config": flat} if said == "config" else {})
-    with hostile(monkeypatch, tmp_path, {"config": says(200, config), "scores": says(200, answer)}):
-        assert len(find_day(PLACE, DAY).files) == 1
+    with served(config=says(200, config), scores=says(200, answer)):
+        assert len(find_day(FAR, DAY).files) == 1
     assert not (tmp_path / PLANTED).exists()
 
 
 @pytest.mark.parametrize("said", ["defaults", "overrides", "config", "storage-credentials"])
 def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-    elsewhere: tuple[str, list[bytes]], said: str,
-) -> None:  # fmt: skip
+    served: Served, table: dict[str, Any], elsewhere: tuple[str, list[bytes]], said: str
+) -> None:
     """The files lie in a bucket, so that an endpoint would be used; the operator's is asked."""
     host, told = elsewhere
     wanted = {
@@ -270,11 +489,9 @@ def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
     with (
         object_store() as endpoint,
         empty_bucket(endpoint),
-        hostile(
-            monkeypatch, tmp_path, {"config": says(200, config), "scores": says(200, answer)}
-        ) as asked,
+        served(config=says(200, config), scores=says(200, answer)) as asked,
     ):
-        assert listed in refused(Reason.LABELS_CHANGED)
+        assert listed in refused(FAR, Reason.LABELS_CHANGED)
     assert told == []
     assert len(asked) == 2
     assert {headers["Authorization"] for _, headers in asked} == {f"Bearer {TOKEN}"}
@@ -283,23 +500,21 @@ def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
 @pytest.mark.parametrize("code", [302, 307])
 @pytest.mark.parametrize("path", ["config", "scores", "tokens"])
 def test_a_redirect_is_not_followed(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-    elsewhere: tuple[str, list[bytes]], path: str, code: int,
+    served: Served, monkeypatch: pytest.MonkeyPatch, elsewhere: tuple[str, list[bytes]],
+    path: str, code: int,
 ) -> None:  # fmt: skip
     """To another host it would tell the token, and to this network what only we can reach."""
     host, told = elsewhere
-    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
-    answers[path] = says(code, {}, Location=f"{host}/v1/x")
-    with hostile(monkeypatch, tmp_path, answers):
+    with served(**{path: says(code, {}, Location=f"{host}/v1/x")}):
         if path == "tokens":
             monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
             environment(monkeypatch, credential=SECRET, header__x_key="a-key")
-        assert "redirects" in refused(Reason.PATH_OUTSIDE)
+        assert "redirects" in refused(FAR, Reason.PATH_OUTSIDE)
     assert told == []
 
 
 def test_the_servers_own_plan_of_a_scan_is_not_asked_for(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would say which rows are read, whatever the pinned snapshot holds."""
     config = {
@@ -310,31 +525,21 @@ def test_the_servers_own_plan_of_a_scan_is_not_asked_for(
         ],
     }  # fmt: skip
     plan = {"status": "completed", "file-scan-tasks": []}
-    answers = {
-        "config": says(200, config), "plan": says(200, plan), "scores": says(200, table),
-    }  # fmt: skip
-    with hostile(monkeypatch, tmp_path, answers) as asked:
-        assert len(find_day(PLACE, DAY).files) == 1
+    with served(config=says(200, config), plan=says(200, plan)) as asked:
+        assert len(find_day(FAR, DAY).files) == 1
         assert len(asked) == 2
         # Operators may set it for other programs.
         environment(monkeypatch, scan_planning_mode="server")
-        assert len(find_day(PLACE, DAY).files) == 1
+        assert len(find_day(FAR, DAY).files) == 1
     assert not any(path.endswith("plan") for path, _ in asked)
 
 
 @pytest.mark.parametrize("path", ["config", "scores"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_answer_of_5_gb_is_not_read(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-    path: str, packed: bool,
-) -> None:  # fmt: skip
+def test_an_answer_of_5_gb_is_not_read(served: Served, path: str, packed: bool) -> None:
     sent: list[int] = []
     piece = b" " * (1 << 20)
-    stream = io.BytesIO()
-    with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=1) as file:
-        for _ in range(64):
-            file.write(piece)
-    member = stream.getvalue()
+    member = gzip.compress(piece * 64, compresslevel=1)
 
     def endless(self: Stranger) -> None:
         self.send_response(200)
@@ -344,21 +549,16 @@ def test_an_answer_of_5_gb_is_not_read(
         self.end_headers()
         sent.extend(self.wfile.write(member if packed else piece) for _ in range(5 << 10))
 
-    answers = {"config": says(200, {"defaults": {}, "overrides": {}}), "scores": says(200, table)}
-    with hostile(monkeypatch, tmp_path, answers | {path: endless}):
-        assert f"more than {limits.CATALOG_BYTES:,} bytes" in refused(Reason.TOO_LARGE)
+    with served(**{path: endless}):
+        assert f"more than {limits.CATALOG_BYTES:,} bytes" in refused(FAR, Reason.TOO_LARGE)
     assert sum(sent) < 2 * limits.CATALOG_BYTES
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_a_busy_catalogue_is_asked_again_later(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    with (
-        hostile(monkeypatch, tmp_path, {"config": says(code, {})}),
-        pytest.raises(TransientError, match="catalogue far does not answer"),
-    ):
-        find_day(PLACE, DAY)
+def test_a_busy_catalogue_is_asked_again_later(served: Served, code: int) -> None:
+    again = pytest.raises(TransientError, match="catalogue far does not answer")
+    with served(config=says(code, {})), again:
+        find_day(FAR, DAY)
 
 
 def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +566,7 @@ def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.Monke
         port = server.getsockname()[1]
     environment(monkeypatch, uri=f"http://127.0.0.1:{port}", token=TOKEN)
     with pytest.raises(TransientError, match="PYICEBERG_CATALOG__FAR__URI") as caught:
-        find_day(PLACE, DAY)
+        find_day(FAR, DAY)
     assert TOKEN not in str(caught.value)
 
 
@@ -378,34 +578,25 @@ def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.Monke
         b'{"overrides": {"namespace-separator": ""}}', b'{"endpoints": ["X"]}', b"\xff\xfe",
     ],
 )  # fmt: skip
-def test_a_garbled_config_is_said(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, config: bytes
-) -> None:
-    answers = {"config": says(200, config), "scores": says(200, table)}
-    with hostile(monkeypatch, tmp_path, answers):
-        assert "cannot be asked" in refused(Reason.PATH_UNREADABLE)
+def test_a_garbled_config_is_said(served: Served, config: bytes) -> None:
+    with served(config=says(200, config)):
+        assert "cannot be asked" in refused(FAR, Reason.PATH_UNREADABLE)
 
 
 @pytest.mark.parametrize("prefix", ["@127.0.0.1:{port}", "../..", "//127.0.0.1:{port}", "?x", "#x"])
 def test_a_prefix_stays_on_the_catalogues_own_host(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
-    elsewhere: tuple[str, list[bytes]], prefix: str,
-) -> None:  # fmt: skip
+    served: Served, elsewhere: tuple[str, list[bytes]], prefix: str
+) -> None:
     host, told = elsewhere
     said = {"overrides": {"prefix": prefix.format(port=host.rpartition(":")[2])}}
-    with hostile(
-        monkeypatch, tmp_path, {"config": says(200, said), "scores": says(200, table)}
-    ) as asked, contextlib.suppress(NotEvaluableError):  # fmt: skip
-        find_day(PLACE, DAY)
+    with served(config=says(200, said)) as asked, contextlib.suppress(NotEvaluableError):
+        find_day(FAR, DAY)
     assert told == []
     assert len(asked) in {1, 2}
 
 
-def test_the_hostile_catalogue_itself_works(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hostile_catalogue_itself_works(served: Served) -> None:
     """Else the attacks above would prove nothing."""
-    config = says(200, {"defaults": {}, "overrides": {}})
-    with hostile(monkeypatch, tmp_path, {"config": config, "scores": says(200, table)}):
-        assert len(find_day(PLACE, DAY).files) == 1
+    with served():
+        assert len(find_day(FAR, DAY).files) == 1
     assert urllib.request.getproxies().get("http") is None
