@@ -61,6 +61,11 @@ def night(privacy: Privacy | None) -> CheckpointSource:
     return without_files(privacy=privacy)
 
 
+def owner_of(**changes: Any) -> Privacy:
+    """Return an owner's declaration of 3."""
+    return Privacy.model_validate(declared(3.0, **changes))
+
+
 WHOLE = PartialResult.zero(Game(without_files(), PLAN))
 
 
@@ -70,13 +75,13 @@ def rows_of(*rows: int) -> PartialResult:
 
 
 def test_policy_is_for_those_who_declare_nothing() -> None:
-    owner = Privacy.model_validate(declared(3.0))
+    owner = owner_of()
     assert held_against(night(owner), POLICY, WHOLE) is owner
     assert held_against(night(None), Plan(), WHOLE) is None
     house = held_against(night(None), POLICY, WHOLE)
     assert house is not None
     assert (house.epsilon, house.delta, house.declared_by) == (0.25, POLICY.delta, "policy")
-    empty = Privacy.model_validate(declared(3.0, definition="bdp"))
+    empty = owner_of(definition="bdp")
     assert held_against(night(empty), POLICY, WHOLE) is None
 
 
@@ -187,7 +192,7 @@ def test_a_declaration_covers_the_audited_unit_or_it_does_not(
     declared_unit: str, column: str | None, one: bool
 ) -> None:
     assert covers(declared_unit, column) is one
-    owner = Privacy.model_validate(declared(3.0, unit=declared_unit))
+    owner = owner_of(unit=declared_unit)
     assert (held_against(night(owner), Plan(privacy_unit=column), WHOLE) is owner) is one
     # A bound for single rows is held against either, whatever the plan's unit.
     assert held_against(night(owner), Plan(privacy_unit=column), rows_of(1, 1)) is owner
@@ -200,10 +205,7 @@ def test_words_for_holders_of_rows_are_known() -> None:
 
 def test_policy_replaces_no_declaration_for_another_unit() -> None:
     by_person = POLICY.model_copy(update={"privacy_unit": "person"})
-    assert (
-        held_against(night(Privacy.model_validate(declared(3.0, unit="record"))), by_person, WHOLE)
-        is None
-    )
+    assert held_against(night(owner_of(unit="record")), by_person, WHOLE) is None
     house = held_against(night(None), by_person, WHOLE)
     assert house is not None
     assert house.unit == "person"
@@ -223,7 +225,7 @@ def test_the_family_that_fits_a_declaration_is_tested(
     changes: dict[str, Any], family: Family
 ) -> None:
     plan = Plan(significance=0.1, shift=0.02, delta=1e-4, secret=Secret.MEMBERSHIP)
-    owner = Privacy.model_validate(declared(3.0, neighbors="add_remove", **changes))
+    owner = owner_of(neighbors="add_remove", **changes)
     claim = claim_of(owner, plan)
     assert (claim.family, claim.delta) == (family, owner.delta)
     assert (claim.epsilon, claim.neighbors) == (3.0, Relation.ADD_REMOVE)
@@ -235,43 +237,43 @@ def test_the_family_that_fits_a_declaration_is_tested(
 
 
 def test_single_rows_are_judged_where_units_are_rows() -> None:
-    owner = Privacy.model_validate(declared(3.0))
+    owner = owner_of()
     by_person = Plan(privacy_unit="person")
-    assert held_against(night(owner), by_person, rows_of(1, 2)) is None
-    assert held_against(night(owner), by_person, rows_of(2, 2)) is None
-    assert held_against(night(owner), by_person, rows_of()) is None
+    for rows in ((1, 2), (2, 2), ()):
+        assert held_against(night(owner), by_person, rows_of(*rows)) is None
     assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
     assert held_against(night(owner), Plan(), WHOLE) is owner
 
 
 def test_another_unit_is_named_with_what_it_would_cost() -> None:
     by_person = Plan(privacy_unit="person")
-    owner = Privacy.model_validate(declared(3.0))
+    owner = owner_of()
     said = other_unit(night(owner), by_person, rows_of(1, 7))
     assert "(here k is at most 7, which gives 21). Declare" in said
     assert "a larger delta" not in said
     assert "k times its epsilon. Declare" in other_unit(night(owner), by_person, WHOLE)
-    loose = Privacy.model_validate(declared(3.0, delta=1e-6))
-    assert "its epsilon, and a larger delta (here" in other_unit(
-        night(loose), by_person, rows_of(7)
-    )
-    household = Privacy.model_validate(declared(3.0, unit="household"))
-    assert "These units may differ" in other_unit(night(household), by_person, rows_of(7))
-    user = Privacy.model_validate(declared(3.0, unit="user"))
-    for one, plan in ((owner, Plan()), (None, by_person), (user, by_person)):
+    for other, told in (
+        (owner_of(delta=1e-6), "its epsilon, and a larger delta (here"),
+        (owner_of(unit="household"), "These units may differ"),
+    ):
+        assert told in other_unit(night(other), by_person, rows_of(7))
+    for one, plan in ((owner, Plan()), (None, by_person), (owner_of(unit="user"), by_person)):
         assert other_unit(night(one), plan, rows_of(1, 7)) == ""
 
 
 def test_policy_limits_labels_alone_and_says_nothing_of_itself() -> None:
-    owner = Privacy.model_validate(declared(3.0))
+    owner = owner_of()
     given = {"policy_epsilon": 0.25}
     said = says_nothing_of(night(owner), owner, Plan(**given), 100)
     assert said is not None
     assert "larger than the 0.25 that policy allows" in said[1]
     other = Plan(**given, secret=Secret.MEMBERSHIP)
-    assert says_nothing_of(night(owner), owner, other, 100) is None
-    assert says_nothing_of(night(owner), None, Plan(**given), 100) is None
-    assert says_nothing_of(night(None), owner, Plan(**given), 100) is None
+    for of, claim, plan in (
+        (owner, owner, other),
+        (owner, None, Plan(**given)),
+        (None, owner, Plan(**given)),
+    ):
+        assert says_nothing_of(night(of), claim, plan, 100) is None
     assert held_against(night(None), other, WHOLE) is None
 
 

@@ -75,16 +75,43 @@ def read(lake: Lake, plan: Plan = PLAN) -> FileLabels:
     return read_stored(record, lake, InProcess(), b"")
 
 
-def test_unchanged_labels_refute_a_declared_randomized_response(tmp_path: pathlib.Path) -> None:
-    found = read(lake_of(tmp_path))
-    assert found.are_the_tables
+OF_CLASSES = pytest.mark.parametrize(
+    ("label", "mechanism", "most"),
+    [(SECRET, RESPONSE, 2.0), pytest.param(SECRET_OF_THREE, OF_THREE, 2.5, marks=pytest.mark.slow)],
+    ids=["two", "three"],
+)
+
+
+@OF_CLASSES
+def test_unchanged_labels_refute_a_declared_randomized_response(
+    tmp_path: pathlib.Path, label: LabelColumn, mechanism: dict[str, Any], most: float
+) -> None:
+    lake = lake_of(tmp_path, mechanism=mechanism, label=label)
+    found = read(lake)
+    assert (found.are_the_tables, found.trees) == (True, 40)
     assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
     assert found.response is not None
     assert found.response.same == found.response.read > 0
+    assert found.response.classes == len(label.classes)
     assert found.sentence.endswith(
         "the file holds them unchanged. So randomized response at the declared 1 was not applied. "
         "This refutes the declared mechanism, not epsilon-DP as such."
     )
+    if most > 2.0:  # of another number of classes, the labels are not what was randomized
+        for day in (EVE, DAY):
+            edit_manifest(lake, "good", day, privacy=declared(1.0, mechanism=RESPONSE))
+        assert read(lake).code is None
+
+
+@OF_CLASSES
+def test_randomized_labels_have_an_interval(
+    tmp_path: pathlib.Path, label: LabelColumn, mechanism: dict[str, Any], most: float
+) -> None:
+    found = read(lake_of(tmp_path, epsilon=1.0, mechanism=mechanism, label=label))
+    assert (found.why, found.are_the_tables, found.code) == ("", False, None)
+    assert found.response is not None
+    assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < most
+    assert "They are of changed labels: randomized response at" in found.sentence
 
 
 def test_a_night_reads_the_file_beside_the_answers(tmp_path: pathlib.Path) -> None:
@@ -156,14 +183,6 @@ def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(
     assert unchanged.code is ReasonCode.MECHANISM_NOT_APPLIED
 
 
-def test_randomized_labels_have_an_interval(tmp_path: pathlib.Path) -> None:
-    found = read(lake_of(tmp_path, epsilon=1.0))
-    assert (found.why, found.are_the_tables, found.code) == ("", False, None)
-    assert found.response is not None
-    assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < 2.0
-    assert "They are of changed labels: randomized response at" in found.sentence
-
-
 @pytest.mark.slow
 def test_too_few_changes_refute_it_and_more_do_not(tmp_path: pathlib.Path) -> None:
     less = read(lake_of(tmp_path / "less", epsilon=3.0))
@@ -201,31 +220,6 @@ def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(
     assert found.response is None
     assert "hold whole sums" in found.why
     assert found.sentence.endswith("That does not show that it gives none away.")
-
-
-@pytest.mark.slow
-def test_of_three_classes_unchanged_labels_refute_a_declared_randomized_response(
-    tmp_path: pathlib.Path,
-) -> None:
-    lake = lake_of(tmp_path, mechanism=OF_THREE, label=SECRET_OF_THREE)
-    found = read(lake)
-    assert (found.are_the_tables, found.trees) == (True, 40)
-    assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
-    assert found.response is not None
-    assert found.response.same == found.response.read > 0
-    assert found.response.classes == 3
-    for day in (EVE, DAY):  # of another number of classes, the labels are not what was randomized
-        edit_manifest(lake, "good", day, privacy=declared(1.0, mechanism=RESPONSE))
-    assert read(lake).code is None
-
-
-@pytest.mark.slow
-def test_of_three_classes_randomized_labels_have_an_interval(tmp_path: pathlib.Path) -> None:
-    found = read(lake_of(tmp_path, epsilon=1.0, mechanism=OF_THREE, label=SECRET_OF_THREE))
-    assert (found.why, found.are_the_tables, found.code) == ("", False, None)
-    assert found.response is not None
-    assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < 2.5
-    assert "They are of changed labels: randomized response at" in found.sentence
 
 
 def test_of_categories_that_are_columns_unchanged_labels_refute_it(tmp_path: pathlib.Path) -> None:
@@ -281,39 +275,33 @@ def test_one_coin_of_a_person_accuses_nobody(tmp_path: pathlib.Path) -> None:
     assert read(lake_of(tmp_path / "holder", unit="customer")).code is None
 
 
+PRIOR = "randomized_response_with_prior"
+OF_THE_THREE = {"epsilon": 1.0, "prior_from_outside": [0.4, 0.3, 0.3]}
+
+
 @pytest.mark.parametrize(
-    ("name", "parameters", "expected"),
+    ("name", "parameters", "classes", "expected"),
     [
-        ("randomized_response", {"epsilon": 1.0, "classes": 2}, 1.0),
-        ("randomized_response", {"keep_probability": 0.75, "classes": 2}, math.log(3.0)),
-        ("randomized_response", {"epsilon": 1.0, "classes": 10}, None),  # then made binary
-        (
-            "randomized_response_with_prior",
-            {"epsilon": 1.0, "top": 3, "prior_from_outside": [0.4, 0.3, 0.3]},
-            None,
-        ),
-        ("randomized_response_with_prior", {"epsilon": 1.0, "prior_from_outside": [0.6, 0.4]}, 1.0),
-        ("randomized_response_with_prior", {"epsilon": 1.0}, None),  # each record has its own
-        ("laplace_one_hot", {"deviation": 2.0}, None),
-        ("pure", {"epsilon": 1.0}, None),
+        ("randomized_response", {"epsilon": 1.0, "classes": 2}, 2, 1.0),
+        ("randomized_response", {"keep_probability": 0.75, "classes": 2}, 2, math.log(3.0)),
+        ("randomized_response", {"epsilon": 1.0, "classes": 10}, 2, None),  # then made binary
+        (PRIOR, OF_THE_THREE | {"top": 3}, 2, None),
+        (PRIOR, OF_THE_THREE | {"top": 3}, 3, 1.0),
+        (PRIOR, OF_THE_THREE | {"top": 2}, 3, None),  # a class is left out
+        (PRIOR, {"epsilon": 1.0, "prior_from_outside": [0.6, 0.4]}, 2, 1.0),
+        (PRIOR, {"epsilon": 1.0}, 2, None),  # each record has its own
+        ("laplace_one_hot", {"deviation": 2.0}, 2, None),
+        ("pure", {"epsilon": 1.0}, 2, None),
     ],
 )
 def test_the_declared_channel_is_what_the_labels_are_held_against(
-    name: str, parameters: dict[str, Any], expected: float | None
+    name: str, parameters: dict[str, Any], classes: int, expected: float | None
 ) -> None:
     mechanism = {"name": name, "parameters": parameters}
     privacy = Privacy.model_validate(declared(1.0, mechanism=mechanism))
-    assert _declared_response(privacy, "secret") == pytest.approx(expected)
+    assert _declared_response(privacy, "secret", classes) == pytest.approx(expected)
     made = PrivatisedBy.model_validate({"privatised_by": RESPONSE})
-    assert _declared_response(privacy, made) is None
-
-
-def test_a_prior_that_leaves_a_class_out_declares_no_response_of_all() -> None:
-    for top, expected in ((3, 1.0), (2, None)):
-        parameters = {"epsilon": 1.0, "top": top, "prior_from_outside": [0.4, 0.3, 0.3]}
-        mechanism = {"name": "randomized_response_with_prior", "parameters": parameters}
-        privacy = Privacy.model_validate(declared(1.0, mechanism=mechanism))
-        assert _declared_response(privacy, "secret", 3) == expected
+    assert _declared_response(privacy, made, classes) is None
 
 
 @pytest.mark.slow

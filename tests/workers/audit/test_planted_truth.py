@@ -1,45 +1,69 @@
-"""The whole pipeline where the truth is known: a leak, none, and drift that looks like one."""
+"""The whole pipeline where the truth is known: a leak, none, drift, a replaced proxy, a week."""
 
+import datetime as dt
+import hashlib
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.support.audits import audited
+from privcore.attacks import label_inference
+from tests.support.audits import audited, recorded
 from tests.support.lake import (
     BINARY,
     DAY,
     EVE,
     MEMORISE,
     THREE,
+    copied,
     declared,
+    edit_manifest,
     label_rows,
     put_labels,
     put_model,
+    replace_model,
+    small_lake,
 )
-from tests.support.tiers import rest_slow
+from tests.support.tiers import rest_slow, tiered
 from tests.support.verdicts import nothing_wrong
-from workers.lake.layout import Lake
+from tests.support.words import naive_draw
+from workers.audit.run import run_audit
+from workers.executors import InProcess
+from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
-from workers.warehouse.schema import AuditRow
+from workers.warehouse.nights_together import with_windows
+from workers.warehouse.store import Warehouse
 
 PLAN = Plan(repetitions=20)
 SHALLOW = {"iterations": 20, "depth": 1, "learning_rate": 0.3}
-KINDS = ["binary", "multi-class"]
-LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=KINDS)
+LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=["binary", "multi-class"])
 
 
-def _two_days(
-    lake: Lake, *, label: LabelColumn, epsilon: float, proxy: dict[str, Any], target: dict[str, Any]
-) -> None:
-    """Train a proxy on one day and a target on the next, of the same distribution."""
+def two_days(
+    folder: pathlib.Path,
+    *,
+    rows: int = 3_000,
+    label: LabelColumn = BINARY,
+    epsilon: float,
+    proxy: dict[str, Any] = SHALLOW,
+    target: dict[str, Any] = MEMORISE,
+    chances: tuple[Any, Any] = (None, None),
+    row_group_size: int = 1024,
+    **shown: Any,
+) -> Lake:
+    """Return a lake of a proxy of one day and a target of the next, with these `chances`."""
+    lake = Lake(str(folder))
     for seed, (day, parameters) in enumerate({EVE: proxy, DAY: target}.items()):
-        put_labels(lake, day, label_rows(3000, seed=seed, label=label), row_group_size=1024)
+        more = shown | ({} if chances[seed] is None else {"chances": chances[seed]})
+        frame = label_rows(rows, seed=seed, label=label, **more)
+        put_labels(lake, day, frame, row_group_size=row_group_size)
         put_model(lake, day, label=label, privacy=declared(epsilon), parameters=parameters)
+    return lake
 
 
-def _other_labels(lake: Lake, *, label: LabelColumn) -> None:
+def other_labels(lake: Lake, label: LabelColumn) -> None:
     """Put rows that training never saw in the place of the audited day's."""
     put_labels(lake, DAY, label_rows(3000, seed=99, label=label), row_group_size=1024)
 
@@ -47,11 +71,7 @@ def _other_labels(lake: Lake, *, label: LabelColumn) -> None:
 @pytest.mark.slow
 @LABELS
 def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) -> None:
-    lake = Lake(str(tmp_path))
-    _two_days(lake, label=label, epsilon=0.3, proxy=SHALLOW, target=MEMORISE)
-
-    row = audited(lake, PLAN)
-
+    row = audited(two_days(tmp_path, label=label, epsilon=0.3), PLAN)
     assert row.verdict == "violated", row.reason
     assert 0.3 < row.epsilon_lower <= row.epsilon_ceiling
     assert row.claim_pvalue < 0.05
@@ -60,25 +80,21 @@ def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) 
 @pytest.mark.slow
 @LABELS
 def test_no_leak_refutes_nothing(tmp_path: pathlib.Path, label: LabelColumn) -> None:
-    lake = Lake(str(tmp_path))
-    _two_days(lake, label=label, epsilon=0.0, proxy=SHALLOW, target=MEMORISE)
-    _other_labels(lake, label=label)
-
+    lake = two_days(tmp_path, label=label, epsilon=0.0)
+    other_labels(lake, label)
     row = audited(lake, PLAN)
-
     assert nothing_wrong(row), row.reason
     assert row.epsilon_lower == 0.0
     assert row.epsilon_ceiling > 3.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", rest_slow([BINARY, THREE]), ids=KINDS)
+@pytest.mark.parametrize("label", rest_slow([BINARY, THREE]), ids=["binary", "multi-class"])
 def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     tmp_path: pathlib.Path, label: LabelColumn
 ) -> None:
-    lake = Lake(str(tmp_path))
-    _two_days(lake, label=label, epsilon=0.1, proxy=MEMORISE, target=MEMORISE)
-    _other_labels(lake, label=label)
+    lake = two_days(tmp_path, label=label, epsilon=0.1, proxy=MEMORISE)
+    other_labels(lake, label)
     row = audited(lake, PLAN)
     assert nothing_wrong(row), row.reason
     assert row.epsilon_lower <= 0.1
@@ -86,18 +102,11 @@ def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     assert row.control_epsilon_if_proxy_right > 0.0
 
 
-def _drifted(lake: Lake, privacy: dict[str, Any] | None) -> AuditRow:
-    """Audit a model too shallow to memorise, on a day whose labels are unlike the eve's."""
-    chances = {EVE: (0.9, 0.1), DAY: (0.1, 0.9)}
-    for seed, day in enumerate((EVE, DAY)):
-        frame = label_rows(20_000, seed=seed, holdout=0.4, chances=chances[day])
-        put_labels(lake, day, frame, row_group_size=8192)
-        put_model(lake, day, privacy=privacy, parameters=SHALLOW)
-    return audited(lake, PLAN)
-
-
 def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> None:
-    row = _drifted(Lake(str(tmp_path)), declared(0.5))
+    """A model too shallow to memorise, on a day whose labels are unlike the eve's."""
+    chances = (0.9, 0.1), (0.1, 0.9)
+    settings = {"rows": 20_000, "holdout": 0.4, "chances": chances, "row_group_size": 8192}
+    row = audited(two_days(tmp_path, epsilon=0.5, target=SHALLOW, **settings), PLAN)
     assert (nothing_wrong(row), row.remarks) == (True, ())
     assert row.epsilon_lower <= 0.5 < row.epsilon_if_proxy_right
     assert row.control_epsilon_if_proxy_right > 0.5
@@ -105,11 +114,169 @@ def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> No
 
 @pytest.mark.slow
 def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Path) -> None:
-    lake = Lake(str(tmp_path))
-    chances = {EVE: (0.6, 0.4), DAY: (0.4, 0.6)}
-    for seed, day in enumerate((EVE, DAY)):
-        frame = label_rows(6000, seed=seed, holdout=0.4, chances=chances[day])
-        put_labels(lake, day, frame, row_group_size=2048)
-        put_model(lake, day, privacy=declared(0.1), parameters=MEMORISE | {"iterations": 100})
-    row = audited(lake, PLAN)
+    heart = MEMORISE | {"iterations": 100}
+    chances = (0.6, 0.4), (0.4, 0.6)
+    settings = {"rows": 6_000, "holdout": 0.4, "chances": chances, "row_group_size": 2048}
+    row = audited(two_days(tmp_path, epsilon=0.1, proxy=heart, target=heart, **settings), PLAN)
     assert row.verdict == "violated", row.reason
+
+
+@pytest.fixture
+def violated(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+    """Return a lake whose model remembers the day's labels, against a declared 0.5."""
+    lake = copied(remembered, tmp_path)
+    assert audited(lake).verdict == "violated"
+    return lake
+
+
+def test_the_targets_own_file_is_no_proxy(violated: Lake) -> None:
+    own = violated.read(f"{checkpoint_folder('good', DAY)}/model.cbm")
+    replace_model(violated, "good", EVE, own)
+    row = audited(violated)
+    assert (row.status, row.detail) == ("not_evaluable", "proxy_is_target")
+    assert "is the target's own file" in row.reason
+
+
+@pytest.mark.slow
+def test_another_model_that_saw_the_day_is_no_proxy(violated: Lake) -> None:
+    """Its manifest still says that it was trained on the day before."""
+    put_model(violated, DAY, model="copy", parameters=MEMORISE | {"iterations": 50})
+    saw = violated.read(f"{checkpoint_folder('copy', DAY)}/model.cbm")
+    replace_model(violated, "good", EVE, saw)
+    row = audited(violated)
+    assert (row.status, row.detail) == ("not_evaluable", "arms_differ")
+    assert "the earlier model knows one side better" in row.reason
+
+
+NIGHTS = [DAY + dt.timedelta(days=number) for number in range(10)]
+LEAK = NIGHTS[8]
+NOISE = {"noise_multiplier": 15.0, "neighbors": "replace"}
+CLAIMS = {
+    "(epsilon, delta)": declared(0.3, delta=1e-5),
+    "pure": declared(0.3),
+    "Gaussian": declared(0.3, delta=1e-5, mechanism={"name": "gaussian", "parameters": NOISE}),
+}
+
+
+@pytest.mark.parametrize("claim", tiered(CLAIMS, slow=3))
+def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
+    tmp_path: pathlib.Path, claim: str
+) -> None:
+    """3,000 records, a quarter held out; the seeds of the days are their numbers."""
+    lake, warehouse = Lake(str(tmp_path / "lake")), Warehouse(str(tmp_path / "warehouse"))
+    rows: dict[dt.date, Any] = {}
+    standings: dict[dt.date, Any] = {}
+    for number, day in enumerate(NIGHTS):
+        put_labels(lake, day, label_rows(3000, seed=number), row_group_size=1024)
+        parameters = MEMORISE if day == LEAK else SHALLOW
+        put_model(lake, day, privacy=CLAIMS[claim], parameters=parameters)
+        if number:
+            record = run_audit(lake, "good", day, plan=Plan(), executor=InProcess())
+            warehouse.commit(record)
+            rows[day] = record.audit
+            current = with_windows(warehouse, warehouse.current())
+            standings[day] = current.sort("day").row(-1, named=True)
+    quiet = [day for day in rows if day != LEAK]
+    assert rows[LEAK].verdict == "violated", standings[LEAK]
+    assert all(nothing_wrong(rows[day]) for day in quiet)
+    leak = standings[LEAK]
+    assert 0.3 < leak["epsilon_lower"] <= leak["epsilon_ceiling"]
+    assert leak["claim_pvalue"] <= 0.05
+    assert all(standings[day]["epsilon_lower"] < 0.1 for day in quiet)
+    assert not any(standings[day]["refuted_together"] for day in quiet[:-1])
+    found = {day: standings[day]["verdict_together"] for day in rows}
+    # A night that is not refuted by itself resolves what another one alone refuted.
+    last = NIGHTS[9]
+    alone = not standings[last]["refuted_together"]
+    resolved = alone and rows[last].verdict == "not_refuted"
+    assert [day for day in rows if found[day] == "violated"] == ([LEAK] if resolved else NIGHTS[8:])
+    # Half of a window's stake waits for later starts, so eight quiet nights do not hide the leak:
+    # 0.15 to 0.35 is proved, 0 if all of the stake were bet from the first night on.
+    for day in (LEAK, NIGHTS[9]):
+        found = standings[day]
+        assert 0.1 <= found["epsilon_lower_28_days"] <= leak["epsilon_lower"]
+        assert found["epsilon_lower_28_days"] <= found["epsilon_ceiling_28_days"]
+
+
+@pytest.mark.slow
+@pytest.mark.paper("observational", "Definition 1", "Definition 2")
+def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(
+    tmp_path: pathlib.Path,
+) -> None:
+    """1,600 rows that the target memorised, seed 0; only the declared relation differs."""
+    lake = small_lake(tmp_path, rows=1_600, parameters=MEMORISE)
+    records = []
+    for relation in ("simulate", "replace", "add_remove"):
+        edit_manifest(lake, "good", DAY, privacy=declared(0.2, delta=0.0, neighbors=relation))
+        records.append(recorded(lake))
+    simulated, replaced, added = records
+    assert simulated.audit.neighbors == "simulate"
+    assert simulated.audit.audit_id != replaced.audit.audit_id
+    # The game plays against the simulator itself: the claim is tested as it is.
+    assert simulated.audit.epsilon_game == replaced.audit.epsilon_game
+    # Matched odds may grow by two steps, as for adding or removing.
+    assert replaced.audit.epsilon_lower > 0.4
+    assert simulated.audit.epsilon_lower == added.audit.epsilon_lower
+    assert simulated.audit.epsilon_lower == pytest.approx(replaced.audit.epsilon_lower / 2.0)
+    definition = "Observational Auditing of Privacy, Definition 1"
+    assert definition in {promise.source for promise in simulated.promises}
+    assert definition not in {promise.source for promise in (*replaced.promises, *added.promises)}
+    guesses = [
+        [promise.value for promise in record.promises if promise.quantity == "correct_guesses"]
+        for record in (simulated, replaced, added)
+    ]
+    assert guesses[0] == guesses[1] < guesses[2]
+
+
+KEY = 17
+
+
+def files(folder: pathlib.Path) -> dict[str, tuple[str, int]]:
+    """Return each file's digest and its time of change."""
+    return {
+        str(path.relative_to(folder)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.paper("observational", "Definition 4")
+def test_an_audit_leaves_data_and_models_as_they_are(tmp_path: pathlib.Path) -> None:
+    lake = small_lake(tmp_path)
+    before = files(tmp_path)
+    record = recorded(lake)
+    assert record.audit.status == "evaluated"
+    assert len(before) > 6
+    assert files(tmp_path) == before
+
+
+def always(target: np.ndarray, _: np.ndarray) -> np.ndarray:
+    """Be an adversary that always says the same: it is right where the coin says it, too."""
+    return np.ones(target.shape)
+
+
+@pytest.mark.paper("observational", "Definition 4")
+def test_the_coins_are_the_challenger_s_alone() -> None:
+    """The artifacts S are drawn apart: no label, model or proxy moves a record's coin."""
+    random = np.random.default_rng(4)
+    records = 40
+    drawn = [naive_draw(KEY, record, 0)[0] for record in range(records)]
+    assert 5 < sum(drawn) < 35
+    for _ in range(3):
+        labels = random.integers(0, 3, records)
+        target, proxy = (random.dirichlet(np.ones(3), records) for _ in range(2))
+        for record in range(records):
+            one = slice(record, record + 1)
+            tally = label_inference(
+                target[one],
+                proxy[one],
+                labels[one],
+                score=always,
+                repetitions=1,
+                key=KEY,
+                indices=np.array([record]),
+            )
+            assert int(tally.correct.sum()) == drawn[record]

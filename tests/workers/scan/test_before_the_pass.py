@@ -12,13 +12,11 @@ from scipy.special import expit
 
 from privcore.attacks import Context, Matched, Tallies
 from privcore.lower_bounds import WINDOW_EPSILONS, Night, window_epsilon_lower
-from tests.support.audits import run_audits
-from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN, figures, small_lake
+from tests.support.lake import DAY, NO_JOIN_NEEDED, PLAN
 from tests.support.score_tables import audit as audit_scores
 from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.tiers import tiered
 from tests.workers.sources.scores.test_supplied import scored
-from workers.audit.request import Request
 from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.plan import Plan
@@ -133,21 +131,6 @@ def test_where_nothing_leaks_it_accuses_nobody(tmp_path: pathlib.Path) -> None:
         for seed in range(10)
     ]
     assert found == [0.0] * 10
-
-
-@pytest.mark.slow
-def test_the_record_does_not_depend_on_who_fits_it(
-    tmp_path: pathlib.Path, taught: list[int]
-) -> None:
-    """Row groups in one work unit or in many, and a second time."""
-    lake = small_lake(tmp_path / "lake", rows=800)
-    whole, cut = (
-        next(iter(run_audits(lake, DAY, [Request("good", PLAN)], executor=InProcess(),
-                             work_unit_bytes=size)))
-        for size in (1 << 30, 1)
-    )  # fmt: skip
-    assert min(taught) > 0
-    assert figures(whole) == figures(cut)
 
 
 def test_neither_labels_nor_training_rows_change_the_student(tmp_path: pathlib.Path) -> None:
@@ -330,15 +313,6 @@ def test_a_context_that_a_file_lacks_is_said(tmp_path: pathlib.Path) -> None:
 
 def test_few_holdout_rows_teach_nobody(tmp_path: pathlib.Path) -> None:
     assert student_of(tmp_path / "table", learner(390)) is None
-
-
-def test_no_more_rows_are_kept_than_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, taught: list[int]
-) -> None:
-    for module in ("fitted", "before_the_pass"):
-        monkeypatch.setattr(f"workers.scan.{module}.MOST_RECORDS", 300)
-    assert student_of(tmp_path / "table", learner()) is not None
-    assert taught == [300]
 
 
 Place = tuple[str, int, int]

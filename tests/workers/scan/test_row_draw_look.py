@@ -293,26 +293,27 @@ def test_size_and_power_by_lots(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("training", "holdout", "large"),
+    ("training", "holdout", "large", "shares"),
     [
-        (2_400_000, 1_200_000, False),
-        (2_400_001, 1_200_000, True),
-        (2_400_000, 1_200_001, True),
-        (0, 0, False),
+        (2_400_000, 1_200_000, False, (1.0, 1.0)),
+        (2_400_001, 1_200_000, True, None),
+        (2_400_000, 1_200_001, True, None),
+        (0, 0, False, (1.0, 1.0)),
+        (9_600_000, 600_000, True, (0.25, 1.0)),
+        (0, 6_000_000, True, (1.0, 0.2)),
     ],
 )
-def test_either_arm_makes_a_day_large(training: int, holdout: int, large: bool) -> None:
-    assert RowDraw(training, holdout).large is large
+def test_either_arm_makes_a_day_large_of_which_as_many_play_as_are_drawn_at_most(
+    training: int, holdout: int, large: bool, shares: tuple[float, float] | None
+) -> None:
+    draw = RowDraw(training, holdout)
+    assert draw.large is large
+    assert shares is None or draw.shares == shares
 
 
 def test_files_of_few_rows_need_no_count() -> None:
     """A holdout of 1,200,001 rows and nothing else is a large day."""
     assert [may_be_large(rows) for rows in (1_200_000, 1_200_001, 2_400_000)] == [False, True, True]
-
-
-def test_of_each_arm_as_many_play_as_are_drawn_at_most() -> None:
-    assert RowDraw(9_600_000, 600_000).shares == (0.25, 1.0)
-    assert RowDraw(0, 6_000_000).shares == (1.0, 0.2)
 
 
 def test_it_adds_and_says_of_how_many_rows_lots_chose() -> None:

@@ -28,7 +28,16 @@ from privcore.attacks import (
 )
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
-from tests.support.lake import DAY, EVE, NO_JOIN_NEEDED, PLAN, label_rows, put_labels, small_lake
+from tests.support.lake import (
+    DAY,
+    EVE,
+    NO_JOIN_NEEDED,
+    PLAN,
+    label_path,
+    label_rows,
+    put_labels,
+    small_lake,
+)
 from tests.support.score_tables import audit as audit_scores
 from tests.support.score_tables import put_folder, tables
 from workers.labels.columns import Batch
@@ -54,11 +63,13 @@ from workers.warehouse.schema import AuditRow
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Return a lake whose two row groups, and two days, hold the same rows."""
+    """Return a lake whose two row groups, two days, and two files of one hold the same rows."""
     lake = small_lake(tmp_path_factory.mktemp("scoring") / "lake")
     half = label_rows(300, seed=5)
     for day in (EVE, DAY):
         put_labels(lake, day, half.vstack(half), row_group_size=300)
+    first = label_path(lake, "flights")
+    first.with_name("part-00001.parquet").write_bytes(first.read_bytes())
     return lake
 
 
@@ -83,37 +94,22 @@ def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     return scores.parts[0].tallies.game
 
 
-@pytest.fixture
-def shard() -> Shard:
-    return Shard()
+def test_the_audits_seed_decides_the_game_itself(lake: Lake) -> None:
+    assert played(lake, Shard(), seed=2**40) != played(lake, Shard(), seed=0)
 
 
-def test_the_audits_seed_decides_the_game_itself(lake: Lake, shard: Shard) -> None:
-    assert played(lake, shard, seed=2**40) != played(lake, shard, seed=0)
-
-
-def test_every_repetition_is_another_game_and_the_same_every_time(lake: Lake, shard: Shard) -> None:
-    tally = played(lake, shard)
-    assert tally == played(lake, shard)
+def test_every_repetition_is_another_game_and_the_same_every_time(lake: Lake) -> None:
+    tally = played(lake, Shard())
+    assert tally == played(lake, Shard())
     assert len(np.unique(tally.correct, axis=0)) == tally.repetitions > 1
 
 
-@pytest.mark.parametrize("other", [{"row_group": 1}, {"day": EVE}], ids=["row-group", "day"])
-def test_the_same_rows_in_another_shard_have_a_stream_of_their_own(
-    lake: Lake, shard: Shard, other: dict[str, int | dt.date]
-) -> None:
-    twin = dataclasses.replace(shard, **other)
-    assert played(lake, twin).records == played(lake, shard).records
-    assert played(lake, twin) != played(lake, shard)
-
-
-def test_the_same_rows_in_another_file_have_a_stream_of_their_own(lake: Lake, shard: Shard) -> None:
-    first = pathlib.Path(lake.uri) / "labels" / "flights" / f"day={DAY}" / shard.file
-    second = first.with_name("part-00001.parquet")
-    second.write_bytes(first.read_bytes())
-    twin = dataclasses.replace(shard, file=second.name)
-    assert played(lake, twin) != played(lake, shard)
-    second.unlink()
+@pytest.mark.parametrize(
+    "twin", [Shard(row_group=1), Shard(day=EVE), Shard(file="part-00001.parquet")], ids=str
+)
+def test_the_same_rows_in_another_shard_have_a_stream_of_their_own(lake: Lake, twin: Shard) -> None:
+    assert played(lake, twin).records == played(lake, Shard()).records
+    assert played(lake, twin) != played(lake, Shard())
 
 
 ROWS = np.array([11, 3, 4, 8, 0])
