@@ -32,8 +32,7 @@ from workers.lake.manifest import LARGEST_EPSILON, Name
 from workers.lake.places import REGISTRY, local_path
 from workers.plain_files import open_plain
 from workers.plan import Attribute, Plan, TrainingSampling
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.sources.label_releases import ReleasedLabels
 from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
 from workers.sources.tables.day_tables import TablePlace

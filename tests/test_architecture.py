@@ -451,8 +451,8 @@ def test_no_file_names_a_package_index() -> None:
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_907,
-    "flows/commands": 4_034,
+    "flows": 1_906,
+    "flows/commands": 3_752,
     "flows/learn": 515,
     "flows/notify": 1_026,
     "flows/publication": 202,
@@ -466,7 +466,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_567,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 68_774,
+    "tests": 68_460,
     "workers": 2_570,
     "workers/audit": 3_662,
     "workers/datasets": 709,
@@ -478,7 +478,7 @@ MOST_LINES = {
     "workers/publication": 477,
     "workers/release": 424,
     "workers/scan": 1_707,
-    "workers/sources": 5_786,
+    "workers/sources": 5_678,
     "workers/training": 1_351,
     "workers/warehouse": 3_853,
 }

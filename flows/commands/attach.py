@@ -1,15 +1,22 @@
 """`privaudit attach`: from the user's own table to a first verdict."""
 
-import datetime as dt
 import pathlib
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.commands import audits
-from flows.commands.options import OPERATE, JsonOption, command, feature_columns, toml_of
-from flows.commands.printing import quiet
+from flows.commands.options import (
+    OPERATE,
+    JsonOption,
+    command,
+    feature_columns,
+    refuse_missing,
+    toml_of,
+)
+from flows.commands.printing import quiet, say
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -18,11 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _NEW = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n\n'
-_FLAGS = {"day": "--day-column", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
-
-
-def _column(what: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=f"Column of {what}.")
 
 
 @command(app, panel=OPERATE)
@@ -88,25 +90,33 @@ def attach(
         config: Settings file to write or to add to.
         only_settings: Write the settings and audit nothing.
     """
-    aside = as_json
     quiet()
     from flows.commands.checks import check_model
     from flows.settings import load_settings
+    from privcore.exceptions import TerminalError
 
     if feature and checkpoints is None:
         raise typer.BadParameter("--feature goes with --checkpoints: a model file takes it.")
     columns = feature_columns(feature or []) or None
-    given = {"catalog": catalog, "day": day_column, "time_zone": time_zone, "label": label}
-    given |= {"target": target, "proxy": proxy, "split": split, "holdout": holdout, "unit": unit}
-    asked: dict[str, Any] = given | {"record": record, "context": context, "columns": columns}
+    given: dict[str, Any] = {"catalog": catalog, "day": day_column, "time_zone": time_zone}
+    given |= {"label": label, "target": target, "proxy": proxy, "split": split, "holdout": holdout}
+    given |= {"unit": unit, "record": record, "context": context, "columns": columns}
+    tables = {"target": target_table, "proxy": proxy_table}
+    others = {role: _place(one, catalog) for role, one in tables.items() if one}
     place = _place(table, catalog)
-    others = _places(catalog, target=target_table, proxy=proxy_table)
-    proposal = _proposed(place, asked, checkpoints and _whole_path(checkpoints), others)
+    proposal = _proposed(place, given, checkpoints and _whole_path(checkpoints), others)
     privacy = _declared(epsilon, delta)
-    day = _newest(proposal, place)
+    day = proposal.newest
+    if day is None:
+        raise TerminalError(
+            f"The column {proposal.settings['day']!r} of {place} does not show which day is the "
+            "newest, and nothing is written: make it hold dates, times or text like 2026-03-02, or "
+            "name another column with --day-column."
+        )
     text = as_toml(name, place, proposal, privacy, folder=config.absolute().parent)
-    typer.echo(_written(config, text), err=aside)
-    typer.echo(plain_text(check_model(load_settings(config), name, day)), err=aside)
+    _write(config, text)
+    typer.echo(text, err=as_json)
+    say(check_model(load_settings(config), name, day), aside=as_json)
     if not only_settings:
         audits.run(model=name, day=day, config=config, as_json=as_json)
 
@@ -116,11 +126,6 @@ def _place(table: str, catalog: str | None) -> str:
     from workers.lake.places import local_path
 
     return table if catalog else str(local_path(table) or table)
-
-
-def _places(catalog: str | None, **tables: str | None) -> dict[str, str]:
-    """Return the addresses of the tables that there are, by role."""
-    return {role: _place(table, catalog) for role, table in tables.items() if table}
 
 
 def _declared(epsilon: float | None, delta: float) -> dict[str, float]:
@@ -168,39 +173,21 @@ def _proposed(
     proposal = propose(seen, given, checkpoints=checkpoints, others=beside)
     if not proposal.missing:
         return proposal
-    return propose(seen, given | _asked(proposal), checkpoints=checkpoints, others=beside)
+    return propose(seen, given | _answers(proposal.missing), checkpoints=checkpoints, others=beside)
 
 
-def _newest(proposal: "Proposal", table: str) -> dt.date:
-    from privcore.exceptions import TerminalError
-
-    if proposal.newest is None:
-        raise TerminalError(
-            f"The column {proposal.settings['day']!r} of {table} does not show which day is the "
-            "newest, and nothing is written: make it hold dates, times or text like 2026-03-02, or "
-            "name another column with --day-column."
-        )
-    return proposal.newest
-
-
-def _asked(proposal: "Proposal") -> dict[str, str]:
+def _answers(missing: Mapping[str, str]) -> dict[str, str]:
     """Ask on a terminal for what is missing; otherwise say which options tell it."""
-    import sys
-
     if not sys.stdin.isatty():
-        flags = [_FLAGS.get(key, f"--{key}") for key in proposal.missing]
-        sentences = "; ".join(proposal.missing.values())
-        raise typer.BadParameter(
-            f"The table does not say everything: give {', '.join(flags)} ({sentences.rstrip('.')})."
-        )
+        refuse_missing(missing)
     answers = {}
-    for key, sentence in proposal.missing.items():
-        typer.echo(plain_text(sentence))
+    for key, sentence in missing.items():
+        say(sentence)
         answers[key] = typer.prompt(key, prompt_suffix=" = ")
     return answers
 
 
-def _written(config: pathlib.Path, text: str) -> str:
+def _write(config: pathlib.Path, text: str) -> None:
     """Write the settings, or add the model to those that are there, if they are whole after it."""
     from flows.settings import load_settings
 
@@ -214,7 +201,6 @@ def _written(config: pathlib.Path, text: str) -> str:
         else:
             config.write_text(before, encoding="utf-8")
         raise
-    return text
 
 
 def as_toml(
@@ -235,16 +221,14 @@ def as_toml(
     """
     part = "[models.scores]" if proposal.checkpoints is None else "[models.labels]"
     table = _from(folder, table)
-    settings, offered = (
-        {key: _with_table_from(folder, value) for key, value in part.items()}
-        for part in (proposal.settings, proposal.offered)
-    )
     lines = ["[[models]]", f"name = {toml_of(name)}", part, f"table = {toml_of(table)}"]
-    for prefix, keys in (("", settings), ("# ", offered)):
-        lines += [
-            f"{prefix}{key} = {toml_of(value)}  # {plain_text(proposal.why[key])}"
-            for key, value in keys.items()
-        ]
+    for prefix, keys in (("", proposal.settings), ("# ", proposal.offered)):
+        for key, value in keys.items():
+            shown = value
+            if isinstance(value, Mapping) and "table" in value:
+                shown = {**value, "table": _from(folder, value["table"])}
+            why = plain_text(proposal.why[key])
+            lines.append(f"{prefix}{key} = {toml_of(shown)}  # {why}")
     if proposal.unused:
         reasons = (f"{name} ({why})" for name, why in proposal.unused.items())
         lines.append(f"# not used: {plain_text(', '.join(reasons))}")
@@ -254,13 +238,6 @@ def as_toml(
     if privacy:
         lines += ["[models.privacy]", *(f"{key} = {toml_of(one)}" for key, one in privacy.items())]
     return "\n".join(lines) + "\n"
-
-
-def _with_table_from(folder: pathlib.Path, value: Any) -> Any:
-    """Return a setting; of one that names a table of its own, that is named from the folder."""
-    if isinstance(value, Mapping) and "table" in value:
-        return {**value, "table": _from(folder, value["table"])}
-    return value
 
 
 def _from(folder: pathlib.Path, place: str) -> str:

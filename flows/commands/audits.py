@@ -3,9 +3,9 @@
 import datetime as dt
 import importlib.util
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -25,22 +25,22 @@ from flows.commands.printing import (
     print_audits,
     print_rows,
     print_study,
+    say,
     shown_progress,
     working,
 )
-from privcore.exceptions import TerminalError
+from privcore.exceptions import AuditError, TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
-    import polars as pl
     from prefect import Flow
 
+    from flows.run.night_plan import Job
     from flows.settings import Settings
     from flows.study.runner import Shown
     from workers.release.release_attack import ReleaseAudit
     from workers.warehouse.schema import AuditRow
-    from workers.warehouse.store import Warehouse
 
 app = typer.Typer()
 
@@ -80,22 +80,16 @@ def run(
     overrides = {} if seed is None else {"seed": seed}
     settings.plan_of(model, overrides)  # refuses a seed that is none
     if importlib.util.find_spec("prefect") is None:
-        raise typer.Exit(
-            _audit_here(model, day, overrides, settings, as_json=as_json, strict=strict)
-        )
-    begin_prefect()
-    from flows.run.nightly import PlanOverrides, audit_model
+        from flows.run.night_plan import Job
 
-    _audit(
-        audit_model,
-        {"model": model, "day": day, "plan": PlanOverrides(**overrides)},
-        settings,
-        config,
-        ray_address,
-        as_json=as_json,
-        strict=strict,
-        one=True,
-    )
+        done = _audited_here(Job(model, day, overrides or None), settings)
+    else:
+        begin_prefect()
+        from flows.run.nightly import PlanOverrides, audit_model
+
+        plan = PlanOverrides(**overrides)
+        done = _audited(audit_model, settings, config, ray_address, model=model, day=day, plan=plan)
+    _end(done, settings, as_json=as_json, strict=strict, one=True)
 
 
 @command(app, panel=AUDIT)
@@ -125,16 +119,10 @@ def night(
     begin_prefect()
     from flows.run.nightly import nightly_audit
 
-    _audit(
-        nightly_audit,
-        {"day": day, "models": models, "wait": not no_wait},
-        settings,
-        config,
-        ray_address,
-        as_json=as_json,
-        strict=strict,
-        nothing=2 if no_wait else 0,
+    done = _audited(
+        nightly_audit, settings, config, ray_address, day=day, models=models, wait=not no_wait
     )
+    _end(done, settings, as_json=as_json, strict=strict, nothing=2 if no_wait else 0)
 
 
 @command(app, panel=AUDIT)
@@ -165,20 +153,19 @@ def backfill(
     """
     settings = _settings(config, models or ())
     begin_prefect()
-    if dry_run:
-        _print_plan(first, last, models, settings, force=force, as_json=as_json)
-        return
-    from flows.run.nightly import backfill as flow
+    from flows.run import nightly
 
-    _audit(
-        flow,
-        {"first": first, "last": last, "models": models, "force": force},
-        settings,
-        config,
-        ray_address,
-        as_json=as_json,
-        strict=strict,
-    )
+    given: dict[str, Any] = {"first": first, "last": last, "models": models, "force": force}
+    if not dry_run:
+        done = _audited(nightly.backfill, settings, config, ray_address, **given)
+        _end(done, settings, as_json=as_json, strict=strict)
+    import polars as pl
+
+    jobs = [(job.day, job.model) for job in nightly.plan_backfill(settings, **given)]
+    schema = {"day": pl.Date, "model": pl.String}
+    print_rows(pl.DataFrame(jobs, schema=schema, orient="row"), as_json=as_json)
+    if not as_json:
+        say(f"{len(jobs)} audits to do.")
 
 
 def _settings(config: ConfigOption, models: Iterable[str]) -> "Settings":
@@ -190,23 +177,16 @@ def _settings(config: ConfigOption, models: Iterable[str]) -> "Settings":
     return settings
 
 
-def _audit(
+def _audited(
     flow: "Flow[..., Any]",
-    parameters: Mapping[str, Any],
     settings: "Settings",
     config: ConfigOption,
     ray_address: RayAddressOption,
-    *,
-    as_json: bool,
-    strict: bool,
-    one: bool = False,
-    nothing: int = 0,
-) -> None:
-    """Run a flow of audits, print what it committed, and exit with the worst verdict's code.
+    **parameters: Any,
+) -> "tuple[Sequence[AuditRow], AuditError | None]":
+    """Run a flow of audits, and return what it committed, and what of its end is incomplete.
 
-    What could not be committed is not begun. Of several audits only the first with each fault has
-    its sentence printed, of `one` in any case. Where nothing was audited, the exit code is
-    `nothing`.
+    What could not be committed is not begun.
     """
     from flows.run.conclusion import (
         AlertsUndeliveredError,
@@ -217,59 +197,64 @@ def _audit(
     from workers.warehouse.store import Warehouse
 
     Warehouse(settings.warehouse).check_place()
-    incomplete: AlertsUndeliveredError | ReportUnpublishedError | None = None
     try:
         with _connected(ray_address, settings), shown_progress():
-            rows = start(flow, **parameters, settings=as_parameter(config))
+            return start(flow, **parameters, settings=as_parameter(config)), None
     except AuditsFailedError as error:
-        rows = error.rows
         typer.echo(f"privaudit: {error}", err=True)
+        return error.rows, None
     except (AlertsUndeliveredError, ReportUnpublishedError) as error:
-        rows, incomplete = error.rows, error
-    code = _print_committed(rows, settings, as_json=as_json, strict=strict, one=one)
-    if incomplete is not None:
-        raise incomplete
-    raise typer.Exit(code if rows else nothing)
+        return error.rows, error
 
 
-def _audit_here(
-    model: str,
-    day: dt.date,
-    overrides: Mapping[str, Any],
-    settings: "Settings",
-    *,
-    as_json: bool,
-    strict: bool,
-) -> int:
+def _audited_here(
+    job: "Job", settings: "Settings"
+) -> "tuple[Sequence[AuditRow], AuditError | None]":
     """Audit a model in this process without Prefect, and commit its records; nobody is notified.
-
-    What was committed is printed, and the exit code returned.
 
     Raises:
         TerminalError: a record cannot be stored.
     """
     from flows.run.audit_requests import as_asked, batches
-    from flows.run.night_plan import Job, choose_executor, plan_night
+    from flows.run.night_plan import choose_executor, plan_night
     from workers.lake.layout import Lake
     from workers.warehouse.nights_together import commit_nights
     from workers.warehouse.store import Warehouse
 
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_place()
-    job = Job(model, day, overrides or None)
     with shown_progress():
         planned = tuple(plan_night(Lake(settings.lake), [job], settings))
         with choose_executor(planned, settings.ray) as executor:
             found = [
                 as_asked(record, job, settings)
-                for records in batches(planned, settings, executor, f"{model} {day}")
+                for records in batches(planned, settings, executor, f"{job.model} {job.day}")
                 for record in records
             ]
         for outcome in commit_nights(warehouse, found):
             if isinstance(outcome, TerminalError):
                 raise outcome
-    rows = [record.audit for record in found]
-    return _print_committed(rows, settings, as_json=as_json, strict=strict, one=True)
+    return [record.audit for record in found], None
+
+
+def _end(
+    done: "tuple[Sequence[AuditRow], AuditError | None]",
+    settings: "Settings",
+    *,
+    as_json: bool,
+    strict: bool,
+    one: bool = False,
+    nothing: int = 0,
+) -> NoReturn:
+    """Print what was committed, and exit with the worst verdict's code; `nothing` without audits.
+
+    Of several audits only the first with each fault has its sentence printed, of `one` in any case.
+    """
+    rows, incomplete = done
+    code = _print_committed(rows, settings, as_json=as_json, strict=strict, one=one)
+    if incomplete is not None:
+        raise incomplete
+    raise typer.Exit(code if rows else nothing)
 
 
 def _print_committed(
@@ -286,21 +271,21 @@ def _print_committed(
     warehouse = Warehouse(settings.warehouse)
     stored = audited_nights(warehouse, {row.audit_id for row in rows})
     audits = with_next_steps(stored)
-    counting = _counting(stored, warehouse)
+    # What counts of the audited days may be other audits.
+    named = ("model", "day", "secret")
+    models, columns = stored["model"].unique(), (*named, "audit_id", "verdict")
+    current = warehouse.current(every_secret=True, models=models, columns=columns)
+    counting = current.join(stored, on=named, how="semi")
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)
-    with suppress(BrokenPipeError):  # the exit code is for a caller that does not read
-        print_audits(audits, as_json=as_json)
-        for _, card in cards_of(audits) if one else ():
-            for sentence in (card.figures, card.odds, f"Next ({card.step.role}): {card.step.text}"):
-                if sentence:
-                    typer.echo(plain_text(sentence), err=as_json)
-        faults = {row.detail: row for row in reversed(rows) if row.verdict == Verdict.FAILED}
-        for row in rows if one else reversed(faults.values()):
-            typer.echo(row.reason, err=as_json)
-        others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
-        for sentence in filter(None, (*audits["inputs_changed"], *others)):
-            typer.echo(plain_text(sentence), err=as_json)
+    print_audits(audits, as_json=as_json)
+    for _, card in cards_of(audits) if one else ():
+        step = f"Next ({card.step.role}): {card.step.text}"
+        say(card.figures, card.odds, step, aside=as_json)
+    faults = {row.detail: row for row in reversed(rows) if row.verdict == Verdict.FAILED}
+    say(*(row.reason for row in (rows if one else reversed(faults.values()))), aside=as_json)
+    others = (not_the_days(warehouse, audit_id) for audit_id in asked["audit_id"])
+    say(*audits["inputs_changed"], *others, aside=as_json)
     words = [
         (Verdict(verdict), None if code is None else ReasonCode(code))
         for verdict, code in audits.select("verdict_together", "reason_code_together").rows()
@@ -309,14 +294,6 @@ def _print_committed(
     refuted = [Verdict.VIOLATED for word in counting["verdict"] if word == Verdict.VIOLATED]
     words += [(Verdict.FAILED, ReasonCode.NOT_RUN)] * lost + [(word, None) for word in refuted]
     return exit_code(words, strict=strict)
-
-
-def _counting(stored: "pl.DataFrame", warehouse: "Warehouse") -> "pl.DataFrame":
-    """Return the audits that count of the audited days: other ones may stay."""
-    named = ("model", "day", "secret")
-    models, columns = stored["model"].unique(), (*named, "audit_id", "verdict")
-    current = warehouse.current(every_secret=True, models=models, columns=columns)
-    return current.join(stored, on=named, how="semi")
 
 
 def _connected(ray_address: str | None, settings: "Settings") -> AbstractContextManager[object]:
@@ -331,26 +308,6 @@ def _connected(ray_address: str | None, settings: "Settings") -> AbstractContext
     if address == settings.ray.address == "local":
         return nullcontext()
     return on_ray(address, settings.ray.cpus)
-
-
-def _print_plan(
-    first: dt.date,
-    last: dt.date,
-    models: list[str] | None,
-    settings: "Settings",
-    *,
-    force: bool,
-    as_json: bool,
-) -> None:
-    import polars as pl
-
-    from flows.run.nightly import plan_backfill
-
-    jobs = plan_backfill(settings, first, last, models=models, force=force)
-    listed = [{"day": job.day, "model": job.model} for job in jobs]
-    print_rows(pl.DataFrame(listed, schema={"day": pl.Date, "model": pl.String}), as_json=as_json)
-    if not as_json:
-        typer.echo(f"{len(jobs)} audits to do.")
 
 
 @command(app, panel=AUDIT)
@@ -404,9 +361,8 @@ def check_labels(
     if as_json:
         typer.echo(json_text(fields_of(judged, asked)))
     else:
-        said = f"{judged.verdict}: {judged.code}" if judged.code else str(judged.verdict)
-        for line in (f"{said}. {judged.reason}", *judged.remarks):
-            typer.echo(plain_text(line))
+        code = f": {judged.code}" if judged.code else ""
+        say(f"{judged.verdict}{code}. {judged.reason}", *judged.remarks)
     if judged.verdict is Verdict.VIOLATED:
         raise typer.Exit(1)
     by_size = judged.code is not None and judged.code.by_size

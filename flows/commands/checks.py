@@ -2,6 +2,7 @@
 
 import datetime as dt
 import functools
+import operator
 import os
 import pathlib
 import uuid
@@ -328,7 +329,7 @@ def _ray(settings: Settings) -> str:
 
     try:
         with on_ray(address, settings.ray.cpus) as executor:
-            list(executor.map(_double, 2, [21]))
+            list(executor.map(operator.mul, 2, [21]))
     except AuditError:
         raise
     except Exception as error:  # noqa: BLE001  # Ray raises bare exceptions too
@@ -337,10 +338,6 @@ def _ray(settings: Settings) -> str:
             "and RAY_AUTH_MODE with its token."
         ) from None
     return f"Ray at {address} did a task"
-
-
-def _double(factor: int, value: int) -> int:
-    return factor * value
 
 
 def _may_name_a_server() -> bool:

@@ -9,31 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, command, open_warehouse
-from flows.commands.printing import print_audits, working
+from flows.commands.printing import json_text, print_audits, say, working
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 
 if TYPE_CHECKING:
-    from flows.commands.gate_files import FileGate
+    from flows.commands.gate_files import Decision
     from flows.settings import PolicySettings
     from workers.lake.mlflow_registry import Version
+    from workers.warehouse.schema import AuditRow
 
 app = typer.Typer()
-_FILES, _LIMIT, _REGISTRY = "Audit files", "Limit", "Registry"
-
-
-def _file(metavar: str, text: str) -> Any:
-    return typer.Option(metavar=metavar, help=text, rich_help_panel=_FILES)
-
-
-def _column(what: str) -> Any:
-    return _file("COLUMN", f"Column of {what}.")
-
-
-def _registry(metavar: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_REGISTRY)
-
-
-_Epsilon = {"min": 0.0, "rich_help_panel": _LIMIT}
 
 
 @command(app, panel=LOOK)
@@ -107,58 +92,56 @@ def gate(
         mlflow_version (V): Version of the registered model.
         alias (A): Alias that is moved to the version if it passes.
     """
-    files = _files(target, proxy, table, model, looks_up=sha256 is not None)
+    limit = max_epsilon is not None or declared is not None
     if sha256 is not None:
-        if max_epsilon is not None or declared is not None or hand_over_file:
+        if limit or hand_over_file or any(each is not None for each in (target, proxy, table)):
             raise typer.BadParameter(
-                "--sha256 looks up audits: leave out the limit and --hand-over-file."
+                "--sha256 looks up audits: leave out --target and its options, and the limit."
             )
         raise typer.Exit(_looked_up(sha256, model, accept or (), config, as_json=as_json))
-    if max_epsilon is None and declared is None:
+    if model is not None:
+        raise typer.BadParameter("--model goes with --sha256.")
+    if target is None or proxy is None or table is None:
+        raise typer.BadParameter(
+            "Give --target, --proxy and --table to audit files, or --sha256 to look up audits."
+        )
+    if not limit:
         raise typer.BadParameter("Give --max-epsilon, --declared or both: what is the limit?")
     if (mlflow_model is None) != (mlflow_version is None) or (alias and mlflow_model is None):
         raise typer.BadParameter(
             "--mlflow-model and --mlflow-version go together, --alias with them."
         )
-    from flows.commands.gate_files import FileGate
+    from flows.commands.gate_files import decide
     from workers.lake.mlflow_registry import Version
 
-    asked = FileGate(
-        *files,
-        label=label,
-        split=split,
-        holdout=holdout,
-        unit=unit,
-        features=tuple(feature or ()),
-        max_epsilon=max_epsilon,
-        declared=declared,
-        delta=delta or 0.0,
-        accepted=frozenset(accept or ()),
-        policy=_policy(config),
-        hand_over_file=hand_over_file,
-    )
+    given: dict[str, Any] = {"label": label, "split": split, "holdout": holdout, "unit": unit}
+    given |= {"max_epsilon": max_epsilon, "declared": declared, "delta": delta or 0.0}
+    given |= {"features": feature or (), "accepted": accept or (), "policy": _policy(config)}
+    with working("Auditing"):
+        row, decision = decide(target, proxy, table, hand_over_file=hand_over_file, **given)
     version = None
     if mlflow_model is not None and mlflow_version is not None:
         version = Version(mlflow_model, mlflow_version, alias)
-    raise typer.Exit(_audited(asked, version, as_json=as_json))
+    raise typer.Exit(_printed(row, decision, version, as_json=as_json))
 
 
-def _files(
-    target: str | None, proxy: str | None, table: str | None, model: str | None, *, looks_up: bool
-) -> tuple[str, str, str]:
-    """Return the three files: all are given, or none where audits are looked up, by a model."""
-    if model is not None and not looks_up:
-        raise typer.BadParameter("--model goes with --sha256.")
-    given = {"--target": target, "--proxy": proxy, "--table": table}
-    named = [name for name, value in given.items() if value is not None]
-    if looks_up and named:
-        raise typer.BadParameter("--sha256 looks up audits: leave out --target and its options.")
-    if not looks_up and len(named) < len(given):
-        missing = ", ".join(name for name in given if name not in named)
-        raise typer.BadParameter(
-            f"{missing} is missing: give it to audit files, or --sha256 to look up audits."
-        )
-    return target or "", proxy or "", table or ""
+def _printed(
+    row: "AuditRow", decision: "Decision", version: "Version | None", *, as_json: bool
+) -> int:
+    """Print the decision, promote a version that passes, and return the exit code."""
+    from flows.commands.gate_files import promoted
+    from flows.next_steps import CODES
+
+    if as_json:
+        content = {"gate": str(decision.verdict), "why": decision.why} | row.model_dump()
+        typer.echo(json_text([content]))
+    say(f"{decision.said}. {decision.why}", aside=as_json)
+    if CODES[decision.verdict]:
+        step = decision.card.step
+        say(f"Next ({step.role}): {step.text}", aside=as_json)
+    elif version is not None:
+        say(promoted(version, row), aside=as_json)
+    return CODES[decision.verdict]
 
 
 def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
@@ -167,29 +150,6 @@ def _policy(config: pathlib.Path | None) -> "PolicySettings | None":
 
     named = config is not None or os.environ.get(VARIABLE)
     return load_settings(config).policy if named or settings_path(None).exists() else None
-
-
-def _audited(asked: "FileGate", version: "Version | None", *, as_json: bool) -> int:
-    """Audit files, print the decision, promote a version that passes, and return the exit code."""
-    import polars as pl
-
-    from flows.commands.gate_files import promoted
-    from flows.next_steps import CODES
-    from workers.plain_text import plain_text
-
-    with working("Auditing"):
-        row, decision = asked.decide()
-    aside = as_json
-    if aside:
-        content = {"gate": str(decision.verdict), "why": decision.why} | row.model_dump()
-        print_audits(pl.DataFrame([content]), as_json=as_json)
-    typer.echo(plain_text(f"{decision.said}. {decision.why}"), err=aside)
-    if CODES[decision.verdict]:
-        step = decision.card.step
-        typer.echo(plain_text(f"Next ({step.role}): {step.text}"), err=aside)
-    if version is not None and decision.verdict is Verdict.NOT_REFUTED:
-        typer.echo(plain_text(promoted(version, row)), err=aside)
-    return CODES[decision.verdict]
 
 
 def _looked_up(
@@ -204,7 +164,6 @@ def _looked_up(
     with working("Reading the warehouse"):
         from flows.next_steps import CODES
         from flows.policy import refused_by_policy
-        from workers.plain_text import plain_text
         from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
 
         settings, warehouse = open_warehouse(config)
@@ -216,5 +175,5 @@ def _looked_up(
                 verdict, why = Verdict.INCONCLUSIVE, f"This file is not cleared. {refused}"
     if audits.height or as_json:
         print_audits(audits, as_json=as_json)
-    typer.echo(plain_text(f"{verdict}. {why}"), err=as_json)
+    say(f"{verdict}. {why}", aside=as_json)
     return CODES[verdict]

@@ -10,7 +10,7 @@ import tempfile
 import typer
 
 from flows.commands.options import LOOK, OPERATE, ConfigOption, command, open_warehouse
-from flows.commands.printing import working
+from flows.commands.printing import say, working
 from flows.files import replace_file
 
 app = typer.Typer()
@@ -57,10 +57,9 @@ def publish(*, config: ConfigOption = None) -> None:
 
         done = publish_all(load_settings(config))
     for made in done.made:
-        typer.echo(f"{made.day} {made.model}: {sentence_of(made)} Statement {made.statement_id}.")
-    for error in done.refused:
-        typer.echo(str(error), err=True)
-    typer.echo(f"{len(done.made)} new statements. Page: {done.page}")
+        say(f"{made.day} {made.model}: {sentence_of(made)} Statement {made.statement_id}.")
+    say(*map(str, done.refused), aside=True)
+    say(f"{len(done.made)} new statements. Page: {done.page}")
     raise typer.Exit(2 if done.refused else 0)
 
 
@@ -114,7 +113,7 @@ def attest(
     if page is not None:
         if model is not None or key is not None or exact:
             raise typer.BadParameter("--page takes no model, day, --key or --exact.")
-        typer.echo(_write_page(page, out, config))
+        say(_write_page(page, out, config))
         return
     if model is None or day is None or key is None:
         raise typer.BadParameter("Give MODEL, DAY and --key, or --page AUDIT_ID.")
@@ -126,12 +125,12 @@ def attest(
 
         made = (record_about if exact else statement_about)(model, day, load_settings(config))
         _write(path, make_bundle(made, read_private_key(key)))
-    typer.echo(f"{path}: {words_of(made)['verdict']}")
+    say(f"{path}: {words_of(made)['verdict']}")
     if expiry(made) <= dt.datetime.now(dt.UTC):
-        typer.echo(
+        say(
             f"It expired on {expiry(made):%Y-%m-%d}: it still verifies, and privaudit verify says "
             "that it is too old.",
-            err=True,
+            aside=True,
         )
 
 

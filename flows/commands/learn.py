@@ -3,7 +3,6 @@
 import dataclasses
 import datetime as dt
 import pathlib
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,13 +13,9 @@ from flows.commands.printing import (
     json_text,
     print_audits,
     print_table,
+    say,
     shown_progress,
 )
-
-if TYPE_CHECKING:
-    from flows.learn.explain import Answer
-    from flows.next_steps import Card
-    from privcore.upper_bounds import Promised
 
 app = typer.Typer()
 
@@ -51,14 +46,8 @@ def demo(
     with shown_progress():
         result = run_demo(folder=folder, start=start, days=days)
     print_audits(result.audits, as_json=as_json)
-    aside = as_json
-    typer.echo(
-        f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped.",
-        err=aside,
-    )
-    typer.echo(f"Report: {result.report}", err=aside)
-    for sentence in sentences(result):
-        typer.echo(sentence, err=aside)
+    read = f"{result.rows:,} labelled flights; {result.dropped:,} without an arrival delay dropped."
+    say(read, f"Report: {result.report}", *sentences(result), aside=as_json)
 
 
 @command(app, panel=LEARN)
@@ -97,7 +86,7 @@ def explain(
     if audit_id is not None:
         if epsilon is not None or mechanism is not None or parameter:
             raise typer.BadParameter("Give an AUDIT_ID, or a guarantee, and not both.")
-        _print_card(*_card(audit_id, config), as_json=as_json)
+        _explain_audit(audit_id, config, as_json=as_json)
         return
     from flows.learn import explain as words
 
@@ -108,36 +97,7 @@ def explain(
         mechanism=mechanism,
         parameters=parameter or [],
     )
-    _print(promised, words.explain(promised, prior=prior, records=records), as_json=as_json)
-
-
-def _card(audit_id: str, config: ConfigOption) -> "tuple[Card, str]":
-    """Return the card of an audit, and whether it is not the day's."""
-    from flows.commands.verify import not_the_days
-    from flows.next_steps import cards_of
-    from workers.warehouse.nights_together import audited_nights
-
-    _, warehouse = open_warehouse(config)
-    whole = warehouse.whole_id(audit_id)
-    shown = audited_nights(warehouse, [whole])
-    return next(card for _, card in cards_of(shown)), not_the_days(warehouse, whole)
-
-
-def _print_card(card: "Card", remark: str, *, as_json: bool) -> None:
-    if remark:
-        typer.echo(remark, err=as_json)
-    if as_json:
-        typer.echo(json_text(dataclasses.asdict(card)))
-        return
-    for sentence in (f"{card.said}.", card.allows, card.stands_on, card.figures, card.odds):
-        if sentence:
-            typer.echo(sentence)
-    typer.echo(f"Next ({card.step.role}): {card.step.text}")
-
-
-def _print(promised: "Promised", answers: "list[Answer]", *, as_json: bool) -> None:
-    from flows.learn import explain as words
-
+    answers = words.explain(promised, prior=prior, records=records)
     if as_json:
         content = {
             "epsilon": promised.epsilon,
@@ -153,3 +113,20 @@ def _print(promised: "Promised", answers: "list[Answer]", *, as_json: bool) -> N
     for answer in answers:
         if answer.sentence:
             out.print(f"- {answer.sentence}", highlight=False)
+
+
+def _explain_audit(audit_id: str, config: ConfigOption, *, as_json: bool) -> None:
+    """Print the card of an audit, and whether it is not the day's."""
+    from flows.commands.verify import not_the_days
+    from flows.next_steps import cards_of
+    from workers.warehouse.nights_together import audited_nights
+
+    _, warehouse = open_warehouse(config)
+    whole = warehouse.whole_id(audit_id)
+    ((_, card),) = cards_of(audited_nights(warehouse, [whole]))
+    say(not_the_days(warehouse, whole), aside=as_json)
+    if as_json:
+        typer.echo(json_text(dataclasses.asdict(card)))
+        return
+    step = f"Next ({card.step.role}): {card.step.text}"
+    say(f"{card.said}.", card.allows, card.stands_on, card.figures, card.odds, step)

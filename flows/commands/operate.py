@@ -18,7 +18,7 @@ from flows.commands.options import (
     open_warehouse,
     toml_of,
 )
-from flows.commands.printing import begin_prefect, console, print_rows, quiet
+from flows.commands.printing import begin_prefect, console, json_text, quiet, say
 from privcore.exceptions import TerminalError
 
 _DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
@@ -198,7 +198,7 @@ def acknowledge(audit_id: str, *, config: ConfigOption = None, why: str, until: 
     settings, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
     made, undelivered = acknowledge_violation(settings, whole, why=why, until=until)
-    typer.echo(f"{made.sentence()}")
+    say(made.sentence())
     if undelivered:
         raise WebhookError(" ".join(undelivered))
 
@@ -250,10 +250,8 @@ def check(
             sign = "[green]ok    [/]" if result.ok else "[bold red]failed[/]"
             out.print(f"{sign} {escape(result.what)}: {escape(result.sentence)}")
     if as_json:
-        import polars as pl
-
         rows = [{"check": one.what, "ok": one.ok, "sentence": one.sentence} for one in found]
-        print_rows(pl.DataFrame(rows), as_json=as_json)
+        typer.echo(json_text(rows))
     raise typer.Exit(0 if all(result.ok for result in found) else 1)
 
 
@@ -268,8 +266,6 @@ def overdue(
 
     Examples: privaudit overdue; privaudit overdue --day 2013-02-05 --json
     """
-    import polars as pl
-
     from flows.run.nightly import overdue_models
     from flows.settings import load_settings
 
@@ -278,10 +274,9 @@ def overdue(
     audited = day or settings.yesterday(now)
     models = overdue_models(settings, audited, now=now)
     if as_json:
-        rows = [{"model": model, "day": audited} for model in models]
-        print_rows(pl.DataFrame(rows, schema={"model": pl.String, "day": pl.Date}), as_json=as_json)
-    for model in models if not as_json else ():
-        typer.echo(f"{model}: no audit for {audited}")
+        typer.echo(json_text([{"model": model, "day": audited} for model in models]))
+    else:
+        say(*(f"{model}: no audit for {audited}" for model in models))
     if settings.webhook is not None:
         from flows.notify.alerts import send
         from flows.notify.events import missing
@@ -336,7 +331,11 @@ def manifest(
         return
     from workers.sources.proposal import proposed_manifest, write_manifests
 
-    privacy = None if epsilon is None else _declared(epsilon, delta, unit, declared_by)
+    privacy: dict[str, Any] | None = None
+    if epsilon is not None:
+        privacy = {"definition": "label_dp", "neighbors": "replace", "unit": unit}
+        privacy |= {"epsilon": epsilon, "delta": delta, "mechanism": None}
+        privacy |= {"declared_by": declared_by or "unknown", "declared_at": None}
     if model_file is not None and model_file.is_dir():
         if table or day or label is None:
             raise typer.BadParameter("of a lake's folder give --label, and no --table or --day.")
@@ -349,17 +348,3 @@ def manifest(
         model_file, table, model=model, day=day, dataset=dataset, label=label, privacy=privacy
     )
     typer.echo(json.dumps(proposed, indent=2))
-
-
-def _declared(epsilon: float, delta: float, unit: str, declared_by: str) -> dict[str, Any]:
-    """Return a manifest's declaration of no named mechanism."""
-    return {
-        "definition": "label_dp",
-        "neighbors": "replace",
-        "unit": unit,
-        "epsilon": epsilon,
-        "delta": delta,
-        "mechanism": None,
-        "declared_by": declared_by or "unknown",
-        "declared_at": None,
-    }

@@ -110,6 +110,17 @@ def feature_columns(features: Iterable[str]) -> dict[str, str]:
     return columns
 
 
+_FLAGS = {"day": "--day-column", "time_zone": "--time-zone", "holdout": "--split or --holdout"}
+
+
+def refuse_missing(missing: Mapping[str, str]) -> None:
+    """Raise where a table does not say a key of its settings; `missing` has a sentence of each."""
+    if missing:
+        flags = ", ".join(_FLAGS.get(key, f"--{key}") for key in missing)
+        sentences = "; ".join(missing.values()).rstrip(".")
+        raise typer.BadParameter(f"The table does not say everything: give {flags} ({sentences}).")
+
+
 def toml_of(value: Any) -> str:
     """Return a value as TOML on one line; None, which TOML has not, as an empty text."""
     if isinstance(value, list | tuple):

@@ -6,22 +6,20 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 
-from flows.progress import Listener, Wait, WaitListener, listening
+from flows.progress import Wait, listening
 from workers.plain_text import plain_text, without_commands
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import RenderableType
 
-    from flows.report.study_page import StudyTable
     from flows.study.runner import Written
 
 
@@ -37,35 +35,25 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(width=_ENDLESS)
 
 
-def print_rows(
-    frame: "pl.DataFrame",
-    *,
-    as_json: bool,
-    table: "Callable[[pl.DataFrame, int], RenderableType] | None" = None,
-) -> None:
-    """Print a frame: all of its columns, or for a person what `table` makes of it.
-
-    Without a terminal no line is cut, wrapped, blank or padded.
-
-    Args:
-        frame: the rows.
-        as_json: whether they are printed as JSON.
-        table: makes a table of at most this many characters; of all columns where left out.
-    """
+def print_rows(frame: "pl.DataFrame", *, as_json: bool) -> None:
+    """Print all columns of a frame; without a terminal no line is cut, wrapped, blank or padded."""
     if as_json:
-        print_json(frame)
+        typer.echo(json_text(frame.to_dicts()))
     else:
         from flows.commands.terminal_tables import frame_table
 
-        out = console()
-        print_table(frame_table(frame) if table is None else table(frame, out.width), out)
+        print_table(frame_table(frame), console())
 
 
 def print_audits(audits: "pl.DataFrame", *, as_json: bool) -> None:
     """Print rows of `audits`; as a table, in the columns that matter first."""
-    from flows.commands.terminal_tables import audits_table
+    if as_json:
+        print_rows(audits, as_json=as_json)
+    else:
+        from flows.commands.terminal_tables import audits_table
 
-    print_rows(audits, as_json=as_json, table=lambda frame, width: audits_table(frame, width=width))
+        out = console()
+        print_table(audits_table(audits, width=out.width), out)
 
 
 def print_table(table: "RenderableType", out: Console) -> None:
@@ -80,9 +68,10 @@ def print_table(table: "RenderableType", out: Console) -> None:
         typer.echo("\n".join(lines))
 
 
-def print_json(frame: "pl.DataFrame") -> None:
-    """Print a frame as a list of objects."""
-    typer.echo(json_text(frame.to_dicts()))
+def say(*sentences: str, aside: bool = False) -> None:
+    """Print sentences that are not empty; aside, to standard error, where JSON is the output."""
+    for sentence in filter(None, sentences):
+        typer.echo(plain_text(sentence), err=aside)
 
 
 def json_text(content: Any) -> str:
@@ -156,29 +145,17 @@ def print_study(found: "Written", *, as_json: bool) -> None:
     if as_json:
         typer.echo(found.as_json())
         return
+    from flows.commands.terminal_tables import text_table
+
     out = console()
     for table in found.tables:
-        print_table(_printed(table), out)
+        print_table(text_table(table.columns, table.rows, title=table.title), out)
         if out.is_terminal:
             out.print()
     for sentence in found.sentences:
         out.print(f"- {sentence}", highlight=False, markup=False)
     for file in found.files:
         out.print(str(file), soft_wrap=True, highlight=False)
-
-
-def _printed(table: "StudyTable") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(
-        title=Text(table.title), title_justify="left", header_style="bold", box=None, pad_edge=False
-    )
-    for name, number in table.columns:
-        made.add_column(name, justify="right" if number else "left")
-    for row in table.rows:
-        made.add_row(*map(Text, row))
-    return made
 
 
 @contextmanager
@@ -192,15 +169,15 @@ def shown_progress() -> Iterator[None]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        log, handler = logging.getLogger("workers"), _WorkerLog()
+        log, lines = logging.getLogger("workers"), _JsonLines()
         level = log.level
-        log.addHandler(handler)
+        log.addHandler(lines)
         log.setLevel(logging.INFO)
         try:
-            with listening(_progress_lines(), wait_lines()):
+            with listening(lines.progress, lines.waits):
                 yield
         finally:
-            log.removeHandler(handler)
+            log.removeHandler(lines)
             log.setLevel(level)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
@@ -220,42 +197,34 @@ def shown_progress() -> Iterator[None]:
             yield
 
 
-def _progress_lines() -> Listener:
-    """Return what prints progress as JSON lines."""
-    last: dict[str, float] = {}
+class _JsonLines(logging.Handler):
+    """JSON lines of progress, of waits, and of what workers log."""
 
-    def show(what: str, done: int, total: int) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+        self._waits: set[Wait] = set()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Print progress, once a second and at its end."""
         now = time.monotonic()
-        if done == total or now - last.get(what, -1.0) >= 1.0:
-            last[what] = now
+        if done == total or now - self._last.get(what, -1.0) >= 1.0:
+            self._last[what] = now
             print_event("progress", what=what, done=done, total=total)
 
-    return show
-
-
-class _WorkerLog(logging.Handler):
-    """Log of the workers, as JSON lines."""
+    def waits(self, waits: Sequence[Wait], models: int) -> None:
+        """Print a model once, and again when it waits for more."""
+        for one in (each for each in waits if each not in self._waits):
+            event = "left_out" if one.until is None else "waiting"
+            until = {} if one.until is None else {"until": one.until}
+            print_event(event, model=one.model, missing=one.missing, **until)
+        print_event("inputs", there=models - len(waits), models=models)
+        self._waits = set(waits)
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = getattr(record, "privaudit", None)
         if fields is not None:
             print_event(**fields)
-
-
-def wait_lines() -> WaitListener:
-    """Return what prints waits as JSON lines: a model once, and again when it waits for more."""
-    printed: set[Wait] = set()
-
-    def show(waits: Sequence[Wait], models: int) -> None:
-        for one in (each for each in waits if each not in printed):
-            event = "left_out" if one.until is None else "waiting"
-            until = {} if one.until is None else {"until": one.until}
-            print_event(event, model=one.model, missing=one.missing, **until)
-        print_event("inputs", there=models - len(waits), models=models)
-        printed.clear()
-        printed.update(waits)
-
-    return show
 
 
 def sentence(waits: Sequence[Wait]) -> str:

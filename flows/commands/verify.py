@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.commands.options import LOOK, ConfigOption, JsonOption, command, open_warehouse
-from flows.commands.printing import console, json_text, print_rows, working
+from flows.commands.printing import json_text, print_rows, say, working
 from privcore.exceptions import TerminalError
 from privcore.rounding import down
 from workers.plain_files import open_plain, write_new
 from workers.plain_text import plain_text
 
 if TYPE_CHECKING:
-    import polars as pl
-    from rich.table import Table
-
     from workers.audit.locate import Located
     from workers.audit.verify import Difference, Verification
     from workers.evidence.attestation import VerifiedBundle
@@ -48,8 +45,6 @@ def stored_audit(
 def not_the_days(warehouse: "Warehouse", audit_id: str) -> str:
     """Return that an audit is not its model's and day's verdict, and why; "" where it is."""
     import polars as pl
-
-    from workers.plain_text import plain_text
 
     taken_back = warehouse.withdrawal(audit_id)
     if taken_back is not None:
@@ -109,9 +104,11 @@ def verify(
         raise typer.BadParameter("Give an AUDIT_ID, or --stored for all records.")
     with working("Verifying"):
         found, remark = _verified(audit_id, config, stored=stored)
-    _print(found, as_json=as_json)
-    if remark:
-        typer.echo(remark, err=as_json)
+    if as_json:
+        typer.echo(json_text([dataclasses.asdict(one) for one in found]))
+    else:
+        say(*_lines_of_records(found))
+    say(remark, aside=as_json)
     codes = {_CODES.get(one.finding, 2) for one in found}
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
@@ -134,25 +131,18 @@ def _verified(
     return [found], not_the_days(warehouse, found.audit_id)
 
 
-def _print(found: "list[Verification]", *, as_json: bool) -> None:
-    rows = [dataclasses.asdict(one) for one in found]
-    if as_json:
-        typer.echo(json_text(rows))
-        return
-    out = console()
+def _lines_of_records(found: "list[Verification]") -> Iterator[str]:
+    """Yield what is found, line by line; of many records, those to look at."""
     for one in found:
-        # Of many records, those to look at.
         if len(found) == 1 or _CODES.get(one.finding, 2):
-            line = f"{one.audit_id}  {one.finding}  {one.sentence}"
-            out.print(plain_text(line), highlight=False, markup=False)
+            yield f"{one.audit_id}  {one.finding}  {one.sentence}"
         for difference in one.differences[:_SHOWN]:
-            line = plain_text(f"  {_in_words(difference)}")
-            out.print(line, highlight=False, markup=False)
+            yield f"  {_in_words(difference)}"
         if len(one.differences) > _SHOWN:
-            out.print(f"  and {len(one.differences) - _SHOWN} more: --json lists them all")
+            yield f"  and {len(one.differences) - _SHOWN} more: --json lists them all"
     if len(found) != 1:
         intact = sum(not _CODES.get(one.finding, 2) for one in found)
-        out.print(f"{intact} of {len(found)} records are intact.", highlight=False)
+        yield f"{intact} of {len(found)} records are intact."
 
 
 def _in_words(difference: "Difference") -> str:
@@ -176,10 +166,8 @@ def _verify_bundle(path: pathlib.Path, trust: list[pathlib.Path], *, as_json: bo
         shown = {"finding": finding, "sentence": sentence}
         typer.echo(json_text(shown | ({} if bundle is None else _as_object(bundle))))
     else:
-        out = console()
         lines = [] if bundle is None else _lines(bundle)
-        for line in (f"{finding}: {sentence}", *(f"  {line}" for line in lines)):
-            out.print(plain_text(line), highlight=False, markup=False)
+        say(f"{finding}: {sentence}", *(f"  {line}" for line in lines))
     return _CODES.get(finding, 2)
 
 
@@ -294,8 +282,16 @@ def locate(audit_id: str, *, config: ConfigOption = None, as_json: JsonOption = 
 
     if found.segments or as_json:
         rows = pl.DataFrame([dataclasses.asdict(one) for one in found.segments], schema=_COLUMNS)
-        print_rows(rows, as_json=as_json, table=_groups_table)
-    typer.echo(_groups_sentence(found), err=as_json)
+        proved = pl.when("named").then(pl.col("epsilon_lower").cast(pl.String))
+        table = rows.select(
+            group="segment",
+            training="records",
+            holdout="control_records",
+            proved=proved.otherwise(pl.lit("-")),
+            q=pl.col("qvalue").round(4),
+        )
+        print_rows(rows if as_json else table, as_json=as_json)
+    say(_groups_sentence(found), aside=as_json)
 
 
 @command(app, panel=LOOK)
@@ -335,7 +331,7 @@ def read_labels(
         proved = f"epsilon at least {down(answers)}" if answers else "nothing is proved"
         typer.echo(f"With the model's answers: {proved}.")
         verdict = "" if found.code is None else f"{found.code.verdict}: {found.code}. "
-        typer.echo(plain_text(f"With the model's file: {verdict}{found.sentence}"))
+        say(f"With the model's file: {verdict}{found.sentence}")
     if labels is not None:
         if found.labels is None:
             raise TerminalError(
@@ -352,12 +348,12 @@ def read_labels(
 def _groups_sentence(found: "Located") -> str:
     """Return what the segments come to, in words."""
     named = [one for one in found.segments if one.named]
-    small = (
-        f" {found.too_small} groups have fewer rows than plan.minimum_slice_records or "
-        "plan.minimum_control_records and were not tested."
-        if found.too_small
-        else ""
-    )
+    small = ""
+    if found.too_small:
+        small = (
+            f" {found.too_small} groups have fewer rows than plan.minimum_slice_records or "
+            "plan.minimum_control_records and were not tested."
+        )
     if not found.segments:
         return f"No group was tested.{small}"
     if not named:
@@ -370,23 +366,4 @@ def _groups_sentence(found: "Located") -> str:
         f"A leak is proved in {len(named)} of {len(found.segments)} groups, most of it in: "
         f"{first.segment} (epsilon at least {first.epsilon_lower:g}). Groups overlap, so one leak "
         f"may name several. The other groups may leak, too.{small}"
-    )
-
-
-def _groups_table(rows: "pl.DataFrame", width: int) -> "Table":
-    """Return the groups as a table, the named ones first."""
-    import polars as pl
-
-    from flows.commands.terminal_tables import frame_table
-
-    del width
-    bound = pl.when("named").then(pl.col("epsilon_lower").cast(pl.String)).otherwise(pl.lit("-"))
-    return frame_table(
-        rows.select(
-            group="segment",
-            training="records",
-            holdout="control_records",
-            proved=bound,
-            q=pl.col("qvalue").round(4),
-        )
     )

@@ -4,7 +4,6 @@ import dataclasses
 import datetime as dt
 import json
 import pathlib
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,14 +16,9 @@ from flows.commands.options import (
     command,
     open_warehouse,
 )
-from flows.commands.printing import begin_prefect, print_audits, print_rows, working
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from flows.settings import Settings
-    from workers.warehouse.store import Warehouse
-
+from flows.commands.printing import begin_prefect, print_audits, print_rows, say, working
+from privcore.exceptions import TerminalError
+from workers.plain_text import plain_text
 
 app = typer.Typer()
 
@@ -55,33 +49,22 @@ def show(
         from workers.warehouse.nights_together import with_windows
 
         _, warehouse = open_warehouse(config, as_of)
-        last = _last_audits(warehouse, model)
+        last = warehouse.last_audits()
+        if model is not None:
+            last = last.filter(last["model"] == model)
+            if last.is_empty():
+                raise TerminalError(
+                    f"The warehouse has no audit of model {plain_text(model)!r}: "
+                    "`privaudit show --all` prints the models that it has."
+                )
         # A night's q-values are of all its models, so its other models are left out at the end.
         days = None if every else last["day"].unique().to_list()
-        audits = warehouse.current(every_secret=True, days=days)
-        audits = with_windows(warehouse, audits)
+        audits = with_windows(warehouse, warehouse.current(every_secret=True, days=days))
         audits = with_acknowledgements(warehouse, audits)
         wanted = last["model"] if every else last["audit_id"]
         audits = audits.filter(pl.col(wanted.name).is_in(wanted.implode()))
         audits = with_next_steps(audits)
     print_audits(audits, as_json=as_json)
-
-
-def _last_audits(warehouse: "Warehouse", model: str | None) -> "pl.DataFrame":
-    """Return the last audits, of one model if it is named."""
-    from privcore.exceptions import TerminalError
-    from workers.plain_text import plain_text
-
-    last = warehouse.last_audits()
-    if model is None:
-        return last
-    last = last.filter(last["model"] == model)
-    if last.is_empty():
-        raise TerminalError(
-            f"The warehouse has no audit of model {plain_text(model)!r}: "
-            "`privaudit show --all` prints the models that it has."
-        )
-    return last
 
 
 @command(app, panel=LOOK)
@@ -163,22 +146,16 @@ def compact(
     if delete_before is not None:
         if not yes:
             typer.confirm(f"Delete all audits before {delete_before}?", abort=True, err=True)
-        undelivered = _delete(settings, delete_before, as_json=as_json)
+        begin_prefect()
+        from flows.run.upkeep import delete_audits
+
+        deleted, undelivered = delete_audits(settings, delete_before)
+        say(f"{deleted} audits deleted.", aside=as_json)
     with working("Compacting"):
         tables = maintenance.compact(warehouse, kept_days=retain)
         done = [dataclasses.asdict(table) for table in tables]
     print_rows(pl.DataFrame(done), as_json=as_json)
     _check_delivered(undelivered)
-
-
-def _delete(settings: "Settings", day: dt.date, *, as_json: bool) -> tuple[str, ...]:
-    """Delete audits and print how many; return why alerts of it were not delivered."""
-    begin_prefect()
-    from flows.run.upkeep import delete_audits
-
-    deleted, undelivered = delete_audits(settings, day)
-    typer.echo(f"{deleted} audits deleted.", err=as_json)
-    return undelivered
 
 
 def _check_delivered(undelivered: tuple[str, ...]) -> None:

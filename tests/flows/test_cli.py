@@ -2,7 +2,6 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 import typer
@@ -23,12 +22,15 @@ from workers.warehouse.store import Warehouse
 pytestmark = pytest.mark.usefixtures("no_pages")
 
 
+NOWHERE = ("--config", "nowhere.toml")
+
+
 def run(privaudit: Command, model: str = "good", *more: str) -> Answer:
     return privaudit("run", "--model", model, "--day", str(DAY), *more)
 
 
 @pytest.mark.slow
-def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Command) -> None:
+def test_run_prints_the_audit_and_commits_it(folder, privaudit):
     answer = run(privaudit)
     assert answer.code == 0, answer.out + answer.err
     for word in ("proved", "declared", "verdict", str(DAY), "good", "inconclusive"):
@@ -37,7 +39,7 @@ def test_run_prints_the_audit_and_commits_it(folder: pathlib.Path, privaudit: Co
 
 
 @pytest.mark.slow
-def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Command) -> None:
+def test_run_exits_with_1_on_a_violation(folder, privaudit):
     lake = Lake(str(folder / "lake"))
     put_model(lake, DAY, privacy=declared(0.01), parameters=MEMORISE)
     answer = run(privaudit)
@@ -47,9 +49,7 @@ def test_run_exits_with_1_on_a_violation(folder: pathlib.Path, privaudit: Comman
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", rest_slow(["nobody", "../good", "a/b"], always=2))
-def test_run_exits_with_3_and_the_reason_on_bad_input(
-    folder: pathlib.Path, privaudit: Command, model: str
-) -> None:
+def test_run_exits_with_3_and_the_reason_on_bad_input(folder, privaudit, model):
     write_settings(folder, [model])
     answer = run(privaudit, model)
     assert answer.code == 3
@@ -60,11 +60,8 @@ def test_run_exits_with_3_and_the_reason_on_bad_input(
 
 
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
-    folder: pathlib.Path,
-    privaudit: Command,
-    instead_of_audits: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    folder, privaudit, instead_of_audits, caplog
+):
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Nobody thought of this.")
 
@@ -77,7 +74,7 @@ def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
 
 
 @pytest.mark.parametrize("day", ["yesterday", "../2026-03-02", "day=2026-03-02", "2026-02-30", ""])
-def test_a_day_that_is_none_is_refused(folder: pathlib.Path, privaudit: Command, day: str) -> None:
+def test_a_day_that_is_none_is_refused(folder, privaudit, day):
     answer = privaudit("run", "--model", "good", "--day", day)
     assert answer.code != 0
     assert "YYYY-MM-DD" in answer.err
@@ -86,30 +83,15 @@ def test_a_day_that_is_none_is_refused(folder: pathlib.Path, privaudit: Command,
 
 
 @pytest.mark.usefixtures("audited")
-def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command) -> None:
+def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit):
     (audit,) = json.loads(privaudit("show", "--json").out)
     derived = [
-        "epsilon_lower_28_days",
-        "epsilon_ceiling_28_days",
-        "nights_averaged",
-        "epsilon_standing",
-        "refuted_together",
-        "nights_together",
-        "sees_from_together",
-        "conclusive_on",
-        "drill_refuted_after",
-        "verdict_together",
-        "reason_code_together",
-        "declaration_change",
-        "nights_remark",
-        "claim_qvalue",
-        "inputs_changed",
-        "acknowledged_until",
-        "acknowledged_by",
-        "acknowledged_why",
-        "next_who",
-        "next_step",
-    ]
+        "epsilon_lower_28_days", "epsilon_ceiling_28_days", "nights_averaged", "epsilon_standing",
+        "refuted_together", "nights_together", "sees_from_together", "conclusive_on",
+        "drill_refuted_after", "verdict_together", "reason_code_together", "declaration_change",
+        "nights_remark", "claim_qvalue", "inputs_changed", "acknowledged_until", "acknowledged_by",
+        "acknowledged_why", "next_who", "next_step",
+    ]  # fmt: skip
     assert list(audit) == [*AuditRow.model_fields, *derived]
     assert (audit["model"], audit["day"], audit["verdict"]) == ("good", str(DAY), "inconclusive")
     assert audit["epsilon_declared"] == 0.5
@@ -118,7 +100,7 @@ def test_json_is_a_list_of_objects_with_the_columns_of_audits(privaudit: Command
     assert len(audit["audit_id"]) == 32
 
 
-def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Command) -> None:
+def test_json_of_a_failed_audit_has_nulls(folder, privaudit):
     write_settings(folder, ["nobody"])
     answer = run(privaudit, "nobody", "--json")
     (audit,) = json.loads(answer.out)
@@ -129,9 +111,7 @@ def test_json_of_a_failed_audit_has_nulls(folder: pathlib.Path, privaudit: Comma
 
 
 @pytest.mark.slow
-def test_show_prints_each_models_latest_audit_and_all_every_current_record(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_show_prints_each_models_latest_audit_and_all_every_current_record(folder, privaudit):
     write_settings(folder, ["good", "other"])
     records = [evaluated(model, day) for model in ("good", "other") for day in (EVE, DAY)]
     records.append(evaluated("late", EVE))
@@ -146,12 +126,9 @@ def test_show_prints_each_models_latest_audit_and_all_every_current_record(
     (counted,) = json.loads(privaudit("sql", "select count(*) as n from audits", "--json").out)
     assert counted["n"] == 6  # the rerun that failed is kept, and takes no verdict back
     every = json.loads(privaudit("show", "--all", "--json").out)
+    nights = [("good", DAY), ("good", EVE), ("late", EVE), ("other", DAY), ("other", EVE)]
     assert [(row["model"], row["day"]) for row in every] == [
-        ("good", str(DAY)),
-        ("good", str(EVE)),
-        ("late", str(EVE)),
-        ("other", str(DAY)),
-        ("other", str(EVE)),
+        (name, str(day)) for name, day in nights
     ]
     table = privaudit("show", "--all").out
     assert table.count(str(EVE)) == table.count(str(DAY)) + 1 == 3
@@ -168,9 +145,7 @@ def test_show_prints_each_models_latest_audit_and_all_every_current_record(
     "arguments",
     [["show"], ["sql", "select 1"], ["export", "--output", "x"], ["verify", "--stored"]],
 )
-def test_a_warehouse_that_is_not_there_is_a_sentence(
-    folder: pathlib.Path, privaudit: Command, arguments: list[str]
-) -> None:
+def test_a_warehouse_that_is_not_there_is_a_sentence(folder, privaudit, arguments):
     answer = privaudit(*arguments)
     assert (answer.code, answer.out) == (3, "")
     assert answer.err.startswith("privaudit: ")
@@ -178,9 +153,7 @@ def test_a_warehouse_that_is_not_there_is_a_sentence(
 
 
 @pytest.mark.parametrize("query", ["select nothing from audits", "selec 1", ""])
-def test_a_bad_query_is_one_sentence_and_exit_code_3(
-    folder: pathlib.Path, privaudit: Command, query: str
-) -> None:
+def test_a_bad_query_is_one_sentence_and_exit_code_3(folder, privaudit, query):
     answer = privaudit("sql", query)
     assert answer.code == 3
     assert answer.err.startswith("privaudit: ")
@@ -188,7 +161,7 @@ def test_a_bad_query_is_one_sentence_and_exit_code_3(
     assert folder.exists()
 
 
-def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> None:
+def test_report_writes_the_page(audited, privaudit):
     answer = privaudit("report")
     assert answer.code == 0
     page = pathlib.Path(answer.out.removeprefix("Report: ").strip())
@@ -199,13 +172,10 @@ def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> No
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "--config", "nowhere.toml"], "nowhere.toml"),
-        (
-            ["run", "--model", "m", "--day", "2026-03-02", "--config", "nowhere.toml"],
-            "nowhere.toml",
-        ),
-        (["sql", "select 1", "--config", "nowhere.toml"], "nowhere.toml"),
-        (["report", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["show", *NOWHERE], "nowhere.toml"),
+        (["run", "--model", "m", "--day", "2026-03-02", *NOWHERE], "nowhere.toml"),
+        (["sql", "select 1", *NOWHERE], "nowhere.toml"),
+        (["report", *NOWHERE], "nowhere.toml"),
         (["demo", "--days", "0", "--folder", "demo"], "--days"),
         (["demo", "--start", "2014-01-01", "--folder", "demo"], "--start"),
         (["demo", "--start", "2013-01-01", "--folder", "demo"], "--start"),
@@ -213,12 +183,8 @@ def test_report_writes_the_page(audited: pathlib.Path, privaudit: Command) -> No
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_an_error_made_on_purpose_is_one_sentence_and_exit_code_3(
-    privaudit: Command,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    words: str,
-) -> None:
+    privaudit, tmp_path, monkeypatch, arguments, words
+):
     monkeypatch.chdir(tmp_path)
     answer = privaudit(*arguments)
     assert answer.code == 3
@@ -231,7 +197,7 @@ def test_an_error_made_on_purpose_is_one_sentence_and_exit_code_3(
 @pytest.mark.parametrize(
     "arguments", [["run"], ["show", "--bogus"], ["nonsense"], ["run", "--model", "m", "--day", "x"]]
 )
-def test_wrong_usage_has_an_exit_code_of_its_own(privaudit: Command, arguments: list[str]) -> None:
+def test_wrong_usage_has_an_exit_code_of_its_own(privaudit, arguments):
     answer = privaudit(*arguments)
     assert answer.code == 64
     assert answer.err.startswith("Usage: privaudit")
@@ -242,12 +208,7 @@ PANIC = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, PANIC])  # Rust's panics are errors, too
-def test_an_unexpected_error_is_one_sentence_unless_debugged(
-    privaudit: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    folder: pathlib.Path,
-    kind: type[BaseException],
-) -> None:
+def test_an_unexpected_error_is_one_sentence_unless_debugged(privaudit, monkeypatch, folder, kind):
     def breaks(*_: object, **__: object) -> None:
         raise kind("Nobody thought of this.")
 
@@ -264,9 +225,7 @@ def test_an_unexpected_error_is_one_sentence_unless_debugged(
 
 
 @pytest.mark.slow
-def test_overdue_names_the_missing_and_exits_with_1(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_overdue_names_the_missing_and_exits_with_1(folder, privaudit):
     answer = privaudit("overdue", "--day", str(DAY))
     assert (answer.code, answer.out) == (1, f"good: no audit for {DAY}\n")
     run(privaudit)
@@ -274,9 +233,7 @@ def test_overdue_names_the_missing_and_exits_with_1(
     assert folder.exists()
 
 
-def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(folder, privaudit):
     found = checks.checks(None)
     assert {result.what: result.ok for result in found} == {
         "settings": True, "sandbox": True, "lake": True, "warehouse": True, "report": True,
@@ -296,19 +253,14 @@ def test_check_says_line_by_line_what_is_wrong_and_how_to_mend_it(
     answer = privaudit("check", "--json")
     checked = {one["check"]: (one["ok"], one["sentence"]) for one in json.loads(answer.out)}
     assert answer.code == 1
-    assert (checked["lake"][0], checked["report"][0], checked["warehouse"][0]) == (
-        False,
-        False,
-        True,
-    )
+    told = {name: checked[name][0] for name in ("lake", "report", "warehouse")}
+    assert told == {"lake": False, "report": False, "warehouse": True}
     assert "Check the key lake" in checked["lake"][1]
     file.write_text(file.read_text() + "bogus = 1\nrepetitions = 0\n")
     assert privaudit("check").code == 1
 
 
-def test_init_writes_a_file_that_is_taken(
-    privaudit: Command, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_writes_a_file_that_is_taken(privaudit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert privaudit("init").code == 0
     assert load_settings().models[0].name == "ads-ctr"
@@ -317,13 +269,13 @@ def test_init_writes_a_file_that_is_taken(
     assert "--force" in again.err
 
 
-def test_the_versions_of_code_and_method_are_told(privaudit: Command) -> None:
+def test_the_versions_of_code_and_method_are_told(privaudit):
     said = privaudit("--version")
     assert said.code == 0
     assert said.out == f"privaudit {CODE_VERSION}, method version {METHOD_VERSION}\n"
 
 
-def test_help_lists_every_command_under_a_heading() -> None:
+def test_help_lists_every_command_under_a_heading():
     script = pathlib.Path(sys.executable).with_name("privaudit")
     text = subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout
     for heading in ("Audit", "Look at results", "Set up and operate", "Understand"):
@@ -331,12 +283,12 @@ def test_help_lists_every_command_under_a_heading() -> None:
     assert "─ Commands ─" not in text
 
 
-def test_a_folder_that_is_missing_on_a_system_without_space_is_no_full_disk() -> None:
+def test_a_folder_that_is_missing_on_a_system_without_space_is_no_full_disk():
     error = FileNotFoundError(2, "No such file or directory", "/proc/none")
     assert in_one_sentence(error).startswith("FileNotFoundError: [Errno 2] No such file")
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00"])
-def test_a_moment_that_is_none_in_utc_is_refused(text: str) -> None:
+def test_a_moment_that_is_none_in_utc_is_refused(text):
     with pytest.raises(typer.BadParameter, match="is not a time"):
         parse_moment(text)

@@ -14,9 +14,8 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.in_place import InPlace
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.warehouse.schema import AuditRecord
 
 EMPTY_LAKE = Lake("/nowhere")

@@ -12,7 +12,7 @@ import json
 import pathlib
 import re
 import zoneinfo
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +24,10 @@ from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
-from workers.lake.formats.contract import ModelDescription
 from workers.lake.layout import Lake, read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, class_word, looked_up
 from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.sources.checkpoints.placed_models import stored_kind
 from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_files import TableLook
 
@@ -61,11 +61,12 @@ class OtherLook:
     seen: TableLook
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Proposal:
     """Proposed settings of `[models.scores]`; or of `[models.labels]`, where models are scored.
 
     Attributes:
+        seen: what was seen of the table.
         settings: keys and values that could be inferred.
         why: for each of them, a sentence.
         missing: for each key that the user has to give, a sentence with what could be it.
@@ -75,13 +76,23 @@ class Proposal:
         checkpoints: where the models' files lie that score the rows; None of a table of scores.
     """
 
-    settings: Mapping[str, Any]
-    why: Mapping[str, str]
-    missing: Mapping[str, str]
-    newest: dt.date | None
-    offered: Mapping[str, Any] = field(default_factory=dict)
-    unused: Mapping[str, str] = field(default_factory=dict)
+    seen: TableLook
+    settings: dict[str, Any]
+    why: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    newest: dt.date | None = None
+    offered: dict[str, Any] = field(default_factory=dict)
+    unused: dict[str, str] = field(default_factory=dict)
     checkpoints: str | None = None
+
+    @property
+    def sample(self) -> pl.DataFrame:
+        """Some rows of the table."""
+        return self.seen.sample
+
+    def say(self, key: str, value: Any, why: str) -> None:
+        """Settle a key."""
+        self.settings[key], self.why[key] = value, why
 
 
 def propose(
@@ -104,11 +115,12 @@ def propose(
     others = others or {}
     settings = {key: value for key, value in given.items() if value is not None}
     columns = {role: settings.pop(role, None) for role in others}
-    draft = _Draft(seen, settings, dict.fromkeys(settings, "as you said"), {})
+    why = dict.fromkeys(settings, "as you said")
+    draft = Proposal(seen, settings, why, checkpoints=checkpoints)
     if not one_day:
         _propose_day(draft)
     _propose_zone(draft)
-    _propose_label(draft, scored=checkpoints is not None)
+    _propose_label(draft)
     if others:
         _propose_record(draft, others)
     for role, other in others.items():
@@ -116,59 +128,42 @@ def propose(
     if checkpoints is None:
         _propose_scores(draft)
     _propose_holdout(draft)
-    newest = _newest(seen, settings)
-    offered: dict[str, Any] = {}
-    units = _named(seen.sample.columns, "unit", settings)
+    draft.newest = _newest(seen, settings)
+    units = _named(draft.sample.columns, "unit", settings)
     if "unit" not in settings and len(units) == 1:
-        offered["unit"] = units[0]
-        draft.why["unit"] = "take it where the declaration is for a person with all their rows"
-    features, unused = _left(seen.sample, settings | offered)
+        draft.offered["unit"] = units[0]
+        why["unit"] = "take it where the declaration is for a person with all their rows"
+    features, draft.unused = _left(draft.sample, settings | draft.offered)
     if features and not checkpoints and "context" not in settings:
-        offered["context"] = features
-        draft.why["context"] = _CONTEXT
-    return Proposal(settings, draft.why, draft.missing, newest, offered, unused, checkpoints)
+        draft.offered["context"], why["context"] = features, _CONTEXT
+    return draft
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """What was seen of a table, and what was inferred of it so far."""
-
-    seen: TableLook
-    settings: dict[str, Any]
-    why: dict[str, str]
-    missing: dict[str, str]
-
-    @property
-    def sample(self) -> pl.DataFrame:
-        """Some rows of the table."""
-        return self.seen.sample
-
-    def say(self, key: str, value: Any, why: str) -> None:
-        """Settle a key."""
-        self.settings[key], self.why[key] = value, why
-
-
-def _propose_day(draft: _Draft) -> None:
+def _propose_day(draft: Proposal) -> None:
     if "day" in draft.settings:
         return
     seen = draft.seen
     alike = _named(seen.sample.columns, "day", draft.settings)
-    named = seen.folders or tuple(name for name in alike if _holds_days(seen, name))
-    if not named:
-        kinds = seen.sample.schema.items()
-        named = tuple(name for name, kind in kinds if isinstance(kind, pl.Date | pl.Datetime))
+    kinds = seen.sample.schema.items()
+    named = (
+        seen.folders
+        or tuple(name for name in alike if _holds_days(seen, name))
+        or tuple(name for name, kind in kinds if isinstance(kind, pl.Date | pl.Datetime))
+    )
     if len(named) == 1:
         folders = f"the folders {named[0]}=... say it"
         draft.say("day", named[0], folders if seen.folders else "its name or kind is a day's")
         return
     draft.missing["day"] = _which("which column or folder says the day", named)
     if not named:
+        none = f" ({', '.join(alike)}: its values are no days)" if alike else ""
         draft.missing["day"] += (
-            f" ({', '.join(alike)}: its values are no days)" if alike else ""
-        ) + "; add a column of dates like 2026-03-02, or move the files to a folder ds=2026-03-02"
+            f"{none}; add a column of dates like 2026-03-02, or move the files to a folder "
+            "ds=2026-03-02"
+        )
 
 
-def _propose_label(draft: _Draft, *, scored: bool) -> None:
+def _propose_label(draft: Proposal) -> None:
     sample, settings = draft.sample, draft.settings
     few = {
         name: values
@@ -191,7 +186,7 @@ def _propose_label(draft: _Draft, *, scored: bool) -> None:
             reason = f"its name is a label's; other columns of few values are {others}"
         draft.say("label", named[0], reason)
     label = settings["label"]
-    if scored or "classes" in settings:
+    if draft.checkpoints is not None or "classes" in settings:
         return
     if label not in few and _is_number(sample, label):
         values = sample[label].drop_nulls().n_unique()
@@ -222,7 +217,7 @@ def _classes(column: pl.Series) -> list[Any]:
     return sorted(column.drop_nulls().unique().to_list()) if plain else []
 
 
-def _propose_scores(draft: _Draft) -> None:
+def _propose_scores(draft: Proposal) -> None:
     _propose_scale(draft)
     for role in ("target", "proxy"):
         if role in draft.settings or role in draft.missing:
@@ -236,7 +231,7 @@ def _propose_scores(draft: _Draft) -> None:
             draft.missing[role] = _which_score(role, named or found, draft.settings)
 
 
-def _propose_scale(draft: _Draft) -> None:
+def _propose_scale(draft: Proposal) -> None:
     """Say that scores are log-odds where both columns' names say scores, and neither is one."""
     sample, settings = draft.sample, draft.settings
     if "scale" in settings:
@@ -253,7 +248,7 @@ def _propose_scale(draft: _Draft) -> None:
         draft.say("scale", "log_odds", "both columns hold numbers outside of 0 to 1")
 
 
-def _propose_record(draft: _Draft, others: Mapping[str, OtherLook]) -> None:
+def _propose_record(draft: Proposal, others: Mapping[str, OtherLook]) -> None:
     """Say by which column tables are joined: one that all have, and that names each row."""
     sample, settings = draft.sample, draft.settings
     if "record" in settings:
@@ -274,7 +269,7 @@ def _propose_record(draft: _Draft, others: Mapping[str, OtherLook]) -> None:
         draft.missing["record"] = _which("which column names the record in all tables", candidates)
 
 
-def _propose_other(draft: _Draft, role: str, other: OtherLook, column: str | None) -> None:
+def _propose_other(draft: Proposal, role: str, other: OtherLook, column: str | None) -> None:
     """Say which column of a table of its own holds the scores, and what says its days."""
     settings = draft.settings
     found = _score_columns(other.seen.sample, settings)
@@ -285,7 +280,7 @@ def _propose_other(draft: _Draft, role: str, other: OtherLook, column: str | Non
     place = {"table": other.place, "column": column or named[0]}
     if "catalog" in settings:
         place["catalog"] = settings["catalog"]
-    own = _Draft(other.seen, {}, {}, {})
+    own = Proposal(other.seen, {})
     _propose_day(own)
     if settings.get("day") not in (*other.seen.folders, *other.seen.sample.columns):
         place |= own.settings
@@ -313,7 +308,7 @@ def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, 
     return _which(what[role], candidates)
 
 
-def _propose_holdout(draft: _Draft) -> None:
+def _propose_holdout(draft: Proposal) -> None:
     if "split" in draft.settings or "holdout" in draft.settings:
         return
     sample = draft.sample
@@ -355,7 +350,7 @@ def _held_out_by(name: str, kind: pl.DataType, values: Sequence[Any] | pl.Series
     return f"{name} = '{words[held_out[0]]}'" if held_out and _TRAINED & words.keys() else None
 
 
-def _propose_zone(draft: _Draft) -> None:
+def _propose_zone(draft: Proposal) -> None:
     """Ask for the zone in which times with an offset fall on days, and say how many rows depend."""
     sample, settings = draft.sample, draft.settings
     day = settings.get("day")
@@ -452,7 +447,6 @@ def _newest(seen: TableLook, settings: Mapping[str, Any]) -> dt.date | None:
 
 
 _MOST_CLASSES = 1_000
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
 def proposed_manifest(
@@ -475,11 +469,29 @@ def proposed_manifest(
     if form is None:
         known = ", ".join(ENDINGS)
         raise TerminalError(f"{model_file} ends in none of {known}: give a model file of these.")
-    content, kinds = _content(model_file), _kinds(table)
+    if not table.is_file():  # of a pipe no beginning would come
+        raise TerminalError(f"{table} cannot be read as Parquet.")
     try:
+        content = read_named(str(model_file), at_most=limits.CHECKPOINT_BYTES)
         described = describe_model(content, format=form)
+    except OSError as error:
+        raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
     except UnreadableModelError as error:
         raise TerminalError(f"{model_file} {error.why}.") from None
+    real = table.resolve()
+    place = (Lake(str(real.parent)), real.name)
+    stored = read_footer(*place).schema()
+    if label not in stored.names:
+        raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(stored.names)}.")
+    values = distinct_values(*place, label, most=_MOST_CLASSES)
+    classes = _as_stored(described.classes, values, stored.field(label), table)
+    others = [name for name in stored.names if name not in {label, "split"}]
+    names = described.names or others[: len(described.kinds)]
+    if lacking := [name for name in names if name not in stored.names]:
+        raise TerminalError(
+            f"The model takes the feature {lacking[0]!r}, which {table} lacks: write it there "
+            "under that name."
+        )
     proposed = {
         "schema_version": SCHEMA_VERSION,
         "model": model,
@@ -488,8 +500,11 @@ def proposed_manifest(
         "file": model_file.name,
         "sha256": hashlib.sha256(content).hexdigest(),
         "dataset": dataset,
-        "label": {"column": label, "classes": _manifest_classes(described, kinds, label, table)},
-        "features": _features(described, kinds, label, table),
+        "label": {"column": label, "classes": classes},
+        "features": [
+            {"name": name, "kind": kind or stored_kind(stored.field(name).type)}
+            for name, kind in zip(names, described.kinds, strict=True)
+        ],
         "trained_on": {"first": day.isoformat(), "last": day.isoformat(), "split": "train"},
         "output_correction": None,
         "privacy": privacy,
@@ -499,6 +514,22 @@ def proposed_manifest(
     except ValueError as error:
         raise TerminalError(f"No manifest can say so: {' '.join(str(error).split())}") from None
     return proposed
+
+
+def _as_stored(
+    classes: Iterable[str] | None, values: Collection[Any], stored: pa.Field, table: pathlib.Path
+) -> list[Any]:
+    """Return the model's classes as the table has them; the table's values if it names none."""
+    if len(values) > _MOST_CLASSES and not classes:
+        raise TerminalError(
+            f"{table} has more than {_MOST_CLASSES:,} values in {stored.name!r}, which are no "
+            "classes: name the column of the classes that the model predicts."
+        )
+    by_word = {class_word(one): one for one in sorted(values) if class_word(one) != "nan"}
+    plain = {word: value for word, value in by_word.items() if isinstance(value, bool | int | str)}
+    whole = not plain or pa.types.is_integer(stored.type)  # 1.0 is 1
+    words = looked_up(classes or by_word)
+    return [plain.get(word, int(word) if whole and word.isdecimal() else word) for word in words]
 
 
 def write_manifests(
@@ -529,79 +560,15 @@ def write_manifests(
                 f"{labels} has no Parquet file, which says what the columns are: write the day's "
                 "labels, or give --dataset."
             )
+        try:
+            day = dt.date.fromisoformat(folder.name.removeprefix("day="))
+        except ValueError:
+            raise TerminalError(
+                f"{folder} names no day: name it like day=2026-03-02, the day that was trained on."
+            ) from None
+        model = folder.parent.name
         proposed = proposed_manifest(
-            files[0],
-            table,
-            model=folder.parent.name,
-            day=_day_of(folder),
-            dataset=dataset,
-            label=label,
-            privacy=privacy,
+            files[0], table, model=model, day=day, dataset=dataset, label=label, privacy=privacy
         )
         written.write_text(f"{json.dumps(proposed, indent=2)}\n", encoding="utf-8")
         yield written
-
-
-def _day_of(folder: pathlib.Path) -> dt.date:
-    try:
-        return dt.date.fromisoformat(folder.name.removeprefix("day="))
-    except ValueError:
-        raise TerminalError(
-            f"{folder} names no day: name it like day=2026-03-02, the day that was trained on."
-        ) from None
-
-
-def _content(model_file: pathlib.Path) -> bytes:
-    try:
-        return read_named(str(model_file), at_most=limits.CHECKPOINT_BYTES)
-    except OSError as error:
-        raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
-
-
-def _kinds(table: pathlib.Path) -> pa.Schema:
-    if not table.is_file():  # of a pipe no beginning would come
-        raise TerminalError(f"{table} cannot be read as Parquet.")
-    return read_footer(*_place(table)).schema()
-
-
-def _place(table: pathlib.Path) -> tuple[Lake, str]:
-    """Return the folder in which a file lies, and its name there; links are followed."""
-    real = table.resolve()
-    return Lake(str(real.parent)), real.name
-
-
-def _manifest_classes(
-    described: ModelDescription, kinds: pa.Schema, label: str, table: pathlib.Path
-) -> list[Any]:
-    """Return the model's classes, or the column's values where it names none, as the table has."""
-    if label not in kinds.names:
-        raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(kinds.names)}.")
-    values = distinct_values(*_place(table), label, most=_MOST_CLASSES)
-    if len(values) > _MOST_CLASSES and not described.classes:
-        raise TerminalError(
-            f"{table} has more than {_MOST_CLASSES:,} values in {label!r}, which are no classes: "
-            "name the column of the classes that the model predicts."
-        )
-    by_word = {class_word(one): one for one in sorted(values) if class_word(one) != "nan"}
-    plain = {word: value for word, value in by_word.items() if isinstance(value, bool | int | str)}
-    whole = not plain or pa.types.is_integer(kinds.field(label).type)  # 1.0 is 1
-    words = looked_up(described.classes or by_word)
-    return [plain.get(word, int(word) if whole and word.isdecimal() else word) for word in words]
-
-
-def _features(
-    described: ModelDescription, kinds: pa.Schema, label: str, table: pathlib.Path
-) -> list[dict[str, str]]:
-    """Return the model's features, with the table's kinds where the model says none."""
-    others = [name for name in kinds.names if name not in {label, "split"}]
-    names = described.names or tuple(others[: len(described.kinds)])
-    features = []
-    for name, kind in zip(names, described.kinds, strict=True):
-        if name not in kinds.names:
-            raise TerminalError(
-                f"The model takes the feature {name!r}, which {table} lacks: write it there under "
-                "that name."
-            )
-        number = any(is_one(kinds.field(name).type) for is_one in _NUMBERS)
-        features.append({"name": name, "kind": kind or ("numeric" if number else "categorical")})
-    return features

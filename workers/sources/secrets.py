@@ -7,7 +7,7 @@ probabilities of the record's own label are what is compared.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import Feature, LabelColumn, LabelState, OutputCorrection, Privacy
 from workers.plan import Attribute, Plan
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource, Same
 from workers.sources.source import SharedScores, Source
 
 
@@ -75,16 +75,6 @@ def checkpoints_of(source: Source) -> CheckpointSource | None:
     return inner if isinstance(inner, CheckpointSource) else None
 
 
-class _Same:
-    """A member that is the label's source's own."""
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, whole: "_Whole", _: type) -> Any:
-        return getattr(whole.source, self.name)
-
-
 @dataclass(frozen=True, slots=True)
 class _Whole:
     """Parts that every secret's source has in common with the label's source.
@@ -94,24 +84,24 @@ class _Whole:
 
     source: Source
 
-    model = _Same()
-    day = _Same()
-    days = _Same()
-    features = _Same()
-    proxy_is_earlier = _Same()
-    version = _Same()
-    declared_in = _Same()
-    columns = _Same()
-    facts = _Same()
-    digests = _Same()
-    labels_key = _Same()
-    find_partition = _Same()
-    where_rows_are = _Same()
-    check_columns = _Same()
-    present = _Same()
-    arms = _Same()
-    hashed_kind = _Same()
-    recognised_by = _Same()
+    model = Same("source")
+    day = Same("source")
+    days = Same("source")
+    features = Same("source")
+    proxy_is_earlier = Same("source")
+    version = Same("source")
+    declared_in = Same("source")
+    columns = Same("source")
+    facts = Same("source")
+    digests = Same("source")
+    labels_key = Same("source")
+    find_partition = Same("source")
+    where_rows_are = Same("source")
+    check_columns = Same("source")
+    present = Same("source")
+    arms = Same("source")
+    hashed_kind = Same("source")
+    recognised_by = Same("source")
 
     @property
     def privacy(self) -> Privacy | None:

@@ -28,6 +28,14 @@ def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW
         Statements(str(folder / "statements")).append(lambda _, made=made: [made])
 
 
+@pytest.fixture
+def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return the test's folder, with settings of one model, and stand in it."""
+    write_settings(tmp_path, ["good"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def published_project(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a project's folder with three statements and a key; it stays as it is."""

@@ -3,13 +3,11 @@
 import datetime as dt
 import json
 import pathlib
-from typing import Any
 
 import pytest
 
 from flows.run.conclusion import write
 from flows.settings import load_settings
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import USER, evaluated
 from workers.warehouse.store import Warehouse
@@ -31,9 +29,7 @@ def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.slow
-def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
-    privaudit: Command, audit_id: str, alerts: list[Any], tmp_path: pathlib.Path
-) -> None:
+def test_it_is_shown_and_alerted_of_and_changes_no_verdict(privaudit, audit_id, alerts, tmp_path):
     before = json.loads(privaudit("show", "--json").out)
     told = privaudit("acknowledge", audit_id[:8], "--why", WHY, "--until", str(UNTIL))
     assert told.code == 0
@@ -53,9 +49,7 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(
 
 
 @pytest.mark.slow
-def test_each_acknowledgement_is_an_alert_of_its_own(
-    privaudit: Command, audit_id: str, alerts: list[Any]
-) -> None:
+def test_each_acknowledgement_is_an_alert_of_its_own(privaudit, audit_id, alerts):
     for _ in range(2):
         privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(UNTIL))
     assert len({alert.id for alert in alerts}) == 2
@@ -63,7 +57,7 @@ def test_each_acknowledgement_is_an_alert_of_its_own(
     assert rows == [{"why": WHY}] * 2
 
 
-def test_without_an_end_it_is_wrong_usage(privaudit: Command, audit_id: str) -> None:
+def test_without_an_end_it_is_wrong_usage(privaudit, audit_id):
     assert privaudit("acknowledge", audit_id, "--why", WHY).code == 64
     assert privaudit("acknowledge", audit_id, "--until", str(UNTIL)).code == 64
     wrong = privaudit("acknowledge", audit_id, "--why", WHY, "--until", "9999-12-31")

@@ -20,7 +20,6 @@ from flows.cli import app
 from flows.commands.attach import as_toml
 from flows.settings import load_settings
 from privcore.exceptions import InvalidInputError, TerminalError
-from tests.flows.conftest import Command
 from tests.support.in_place import delta, put_file, stored, train
 from tests.support.lake import DAY, EVE
 from tests.workers.sources.test_proposal import put, rows
@@ -54,9 +53,7 @@ def attached(table: pathlib.Path, *options: str) -> str:
     return done.output
 
 
-def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
-    table: pathlib.Path,
-) -> None:
+def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(table):
     before = sorted(table.rglob("*"))
     said = attached(table, "--holdout", "fold = 0", "--epsilon", "4", "--only-settings")
     assert f"{DAY} of {table}, declares epsilon 4; 320 training and 80 holdout records" in said
@@ -67,15 +64,13 @@ def test_a_table_becomes_settings_that_check_and_only_its_copy_is_written(
     assert (model.name, model.scores.holdout, model.privacy.epsilon) == ("ads", "fold = 0", 4.0)
 
 
-def test_an_epsilon_that_is_none_is_refused_and_nothing_written(table: pathlib.Path) -> None:
+def test_an_epsilon_that_is_none_is_refused_and_nothing_written(table):
     with pytest.raises(InvalidInputError, match="epsilon is -1"):
         attached(table, "--holdout", "fold = 0", "--only-settings", "--epsilon", "-1")
     assert not (table.parent / "privaudit.toml").exists()
 
 
-def test_without_a_terminal_what_is_missing_names_its_option(
-    table: pathlib.Path, privaudit: Command
-) -> None:
+def test_without_a_terminal_what_is_missing_names_its_option(table, privaudit):
     config = str(table.parent / "privaudit.toml")
     answer = privaudit("attach", str(table), "--config", config)
     assert (answer.code, "give --split or --holdout" in answer.err) == (64, True)
@@ -87,8 +82,8 @@ def test_without_a_terminal_what_is_missing_names_its_option(
     [((), 64, "give --day-column"), (("--day-column", "day"), 3, "make it hold dates")],
 )
 def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
-    tmp_path: pathlib.Path, privaudit: Command, more: tuple[str, ...], code: int, words: str
-) -> None:
+    tmp_path, privaudit, more, code, words
+):
     numbers = pl.int_range(400, eager=True)
     frame = pl.DataFrame({
         "day": numbers % 31 + 1, "clicked": numbers % 2, "p_today": numbers % 2 / 2 + 0.2,
@@ -108,7 +103,7 @@ def test_a_day_of_the_month_is_no_day_and_nothing_is_written(
 
 
 @pytest.mark.slow
-def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
+def test_on_a_terminal_what_is_missing_is_asked(table):
     config = table.parent / "privaudit.toml"
     command = [sys.executable, "-c", "from flows.cli import main; main()"]
     command += ["attach", str(table), "--config", str(config), "--name", "ads", "--only-settings"]
@@ -128,7 +123,7 @@ def test_on_a_terminal_what_is_missing_is_asked(table: pathlib.Path) -> None:
     assert model.scores.holdout == "fold = 0"
 
 
-def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_three_tables_are_attached_and_joined(table, tmp_path):
     (file,) = table.rglob("*.parquet")
     frame = pl.read_parquet(file, hive_partitioning=False).with_row_index("event_id")
     frame = frame.with_columns(ds=pl.lit(DAY))
@@ -157,12 +152,12 @@ def test_three_tables_are_attached_and_joined(table: pathlib.Path, tmp_path: pat
     )  # fmt: skip
 
 
-def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table: pathlib.Path) -> None:
+def test_a_table_of_scores_and_models_that_are_asked_are_one_too_many(table):
     with pytest.raises(TerminalError, match="--target-table names a score table"):
         attached(table, "--target-table", str(table), "--checkpoints", "runs/{day}/m.json")
 
 
-def test_features_are_named_as_context_where_scores_are_there(table: pathlib.Path) -> None:
+def test_features_are_named_as_context_where_scores_are_there(table):
     said = attached(table, "--holdout", "fold = 0", "--context", "amount", "--only-settings")
     assert 'context = ["amount"]  # as you said' in said
     (model,) = load_settings(table.parent / "privaudit.toml").models
@@ -171,9 +166,7 @@ def test_features_are_named_as_context_where_scores_are_there(table: pathlib.Pat
         attached(table, "--context", "amount", "--checkpoints", "runs/{day}/m.json")
 
 
-def test_a_delta_table_is_attached_at_its_newest_day(
-    table: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_delta_table_is_attached_at_its_newest_day(table, tmp_path):
     (file,) = table.rglob("*.parquet")
     for day in (DAY, EVE):
         frame = pl.read_parquet(file, hive_partitioning=False).with_columns(ds=pl.lit(day))
@@ -182,9 +175,7 @@ def test_a_delta_table_is_attached_at_its_newest_day(
     assert f"{DAY} of {tmp_path}/delta, version 1, declares nothing; 320 training" in said
 
 
-def test_an_iceberg_table_is_attached_by_its_name(
-    table: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_iceberg_table_is_attached_by_its_name(table, tmp_path, monkeypatch):
     uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
     for name, value in (("TYPE", "sql"), ("URI", uri), ("WAREHOUSE", place)):
         monkeypatch.setenv(f"PYICEBERG_CATALOG__HERE__{name}", value)
@@ -207,9 +198,7 @@ def test_an_iceberg_table_is_attached_by_its_name(
     assert (model.scores.table, model.scores.catalog) == ("ads.scores", "here")
 
 
-def test_settings_in_another_folder_name_the_whole_path(
-    table: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_settings_in_another_folder_name_the_whole_path(table, tmp_path):
     config = tmp_path / "settings" / "privaudit.toml"
     config.parent.mkdir()
     given = ["attach", str(table), "--config", str(config), "--holdout", "fold = 0"]
@@ -217,7 +206,7 @@ def test_settings_in_another_folder_name_the_whole_path(
     assert f'table = "{table}"' in config.read_text()
 
 
-def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table: pathlib.Path) -> None:
+def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table):
     options = ("--holdout", "fold = 0", "--only-settings")
     attached(table, *options)
     config = table.parent / "privaudit.toml"
@@ -230,7 +219,7 @@ def test_a_model_is_added_to_settings_that_are_there_and_never_twice(table: path
     assert [model.name for model in load_settings(config).models] == ["ads", "other"]
 
 
-def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_day_is_audited(table, monkeypatch):
     asked: list[dict[str, object]] = []
     monkeypatch.setattr(flows.commands.audits, "run", lambda **given: asked.append(given))
     assert str(DAY) in attached(table, "--holdout", "fold = 0")
@@ -248,9 +237,7 @@ def test_the_newest_day_is_audited(table: pathlib.Path, monkeypatch: pytest.Monk
     assert asked[1]["as_json"] is True
 
 
-def test_rows_and_model_files_are_attached_where_they_lie(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_and_model_files_are_attached_where_they_lie(tmp_path, monkeypatch):
     """The table holds no scores; relative paths are those of the folder that one stands in."""
     files = tmp_path / "runs {a}"
     for day in (EVE, DAY):
@@ -272,9 +259,7 @@ def test_rows_and_model_files_are_attached_where_they_lie(
     assert model.privacy.epsilon == 1.0
 
 
-def test_features_that_the_table_calls_otherwise_are_told_by_option(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_that_the_table_calls_otherwise_are_told_by_option(tmp_path, monkeypatch):
     for day in (EVE, DAY):
         put_file(tmp_path / "runs" / str(day) / "model.json", train(day).content)
     rows = tmp_path / "rows"
@@ -292,9 +277,7 @@ def test_features_that_the_table_calls_otherwise_are_told_by_option(
 
 
 @pytest.mark.parametrize("feature", ["hour", "=dep_hour", "hour="])
-def test_a_feature_without_its_column_is_refused_with_how_to_write_it(
-    tmp_path: pathlib.Path, feature: str
-) -> None:
+def test_a_feature_without_its_column_is_refused_with_how_to_write_it(tmp_path, feature):
     rows = delta(tmp_path / "rows")
     done = CliRunner().invoke(
         app, ["attach", str(rows), "--checkpoints", "x/{day}", "--feature", feature]
@@ -305,9 +288,7 @@ def test_a_feature_without_its_column_is_refused_with_how_to_write_it(
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/{model}/{day}.json", "models:/ads@{day}"])
-def test_an_address_of_checkpoints_is_written_as_it_is(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_an_address_of_checkpoints_is_written_as_it_is(tmp_path, monkeypatch, place):
     rows = delta(tmp_path / "rows")
     monkeypatch.setattr("flows.commands.checks.check_model", lambda *_: "checked")
     attached(
@@ -317,7 +298,7 @@ def test_an_address_of_checkpoints_is_written_as_it_is(
     assert model.checkpoints.path == place
 
 
-def test_no_name_and_no_label_adds_a_line_to_the_settings(tmp_path: pathlib.Path) -> None:
+def test_no_name_and_no_label_adds_a_line_to_the_settings(tmp_path):
     line = '\n[[models]]\nname = "mine"'
     frame = rows(clicked=pl.Series([f"no{line}", "yes"] * 250)).rename({"amount": f"x{line}"})
     frame = frame.with_columns(pl.lit(1).alias(f"y{line}"))

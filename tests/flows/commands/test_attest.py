@@ -40,9 +40,7 @@ def verify(privaudit: Command, *more: str) -> tuple[int, str]:
     return answer.code, answer.out + answer.err
 
 
-def test_a_bundle_is_verified_where_there_is_nothing_else(
-    elsewhere: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_is_verified_where_there_is_nothing_else(elsewhere, privaudit, monkeypatch):
     monkeypatch.chdir(elsewhere)
     code, said = verify(privaudit)
     assert code == 0, said
@@ -63,9 +61,7 @@ def test_a_bundle_is_verified_where_there_is_nothing_else(
     assert {path.name for path in elsewhere.iterdir()} == {BUNDLE, "evidence.pem.pub"}
 
 
-def test_a_refuted_declaration_is_attested_as_failed(
-    project: pathlib.Path, privaudit: Command
-) -> None:
+def test_a_refuted_declaration_is_attested_as_failed(project, privaudit):
     answer = privaudit(
         "attest", "model-2", "2026-11-01", "--key", "evidence.pem", "--out", "two.json"
     )
@@ -78,9 +74,7 @@ def test_a_refuted_declaration_is_attested_as_failed(
     assert not [path for path in project.iterdir() if path.name.endswith(".part")]
 
 
-def test_altered_and_foreign_bundles_are_said(
-    elsewhere: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_altered_and_foreign_bundles_are_said(elsewhere, privaudit, monkeypatch):
     monkeypatch.chdir(elsewhere)
     assert privaudit("attest-key", "other").code == 0
     answer = privaudit("verify", "--bundle", BUNDLE, "--trust", "other.pub")
@@ -101,9 +95,7 @@ def test_altered_and_foreign_bundles_are_said(
     assert (code, json.loads(said)["finding"]) == (1, "altered")
 
 
-def test_foreign_key_ids_cannot_reach_the_terminal(
-    elsewhere: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_key_ids_cannot_reach_the_terminal(elsewhere, privaudit, monkeypatch):
     monkeypatch.chdir(elsewhere)
     bundle = json.loads((elsewhere / BUNDLE).read_text(encoding="utf-8"))
     bundle["signatures"][0]["keyid"] = "\x1b[2J[red]verified"
@@ -115,7 +107,7 @@ def test_foreign_key_ids_cannot_reach_the_terminal(
     assert said.startswith("wrong_key: ")
 
 
-def test_what_lacks_is_said_in_a_sentence(project: pathlib.Path, privaudit: Command) -> None:
+def test_what_lacks_is_said_in_a_sentence(project, privaudit):
     day = "2026-11-01"
     for arguments, sentence in (
         (("attest", "model-9", day, "--key", "evidence.pem"),
@@ -145,9 +137,7 @@ def test_what_lacks_is_said_in_a_sentence(project: pathlib.Path, privaudit: Comm
     assert "The settings have no [publication]" in answer.err
 
 
-def test_an_old_statement_is_signed_with_a_warning(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_statement_is_signed_with_a_warning(tmp_path, privaudit, monkeypatch):
     monkeypatch.chdir(tmp_path)
     more = '[publication]\nstatements = "statements"\nkey_file = "key"\n'
     write_settings(tmp_path, ["model-0"], more=more)
@@ -162,7 +152,7 @@ def test_an_old_statement_is_signed_with_a_warning(
     assert "expired: The bundle is signed and unchanged, but it expired on" in said
 
 
-def test_the_private_key_is_in_no_output(project: pathlib.Path, privaudit: Command) -> None:
+def test_the_private_key_is_in_no_output(project, privaudit):
     secret = (project / "evidence.pem").read_text(encoding="ascii").splitlines()[1]
     raw = base64.b64decode(secret)[-32:]
     shown = {
@@ -192,7 +182,7 @@ def test_the_private_key_is_in_no_output(project: pathlib.Path, privaudit: Comma
     assert (project / "evidence.pem").stat().st_mode & 0o777 == 0o600
 
 
-def test_openssl_verifies_a_bundle(elsewhere: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_openssl_verifies_a_bundle(elsewhere, tmp_path):
     """As docs/evidence/bundle.md says."""
     bundle = json.loads((elsewhere / BUNDLE).read_bytes())
     payload = base64.b64decode(bundle["payload"])
@@ -208,9 +198,7 @@ def test_openssl_verifies_a_bundle(elsewhere: pathlib.Path, tmp_path: pathlib.Pa
     assert "Signature Verified Successfully" in checked.stdout
 
 
-def test_a_verdict_that_does_not_follow_is_different(
-    project: pathlib.Path, privaudit: Command
-) -> None:
+def test_a_verdict_that_does_not_follow_is_different(project, privaudit):
     made = statement(evidence=20000, pvalue=0.5, verdict="not_refuted", published_at=NOW)
     (project / "x").write_bytes(make_bundle(made, read_private_key("evidence.pem")))
     answer = privaudit("verify", "--bundle", "x", "--trust", "evidence.pem.pub")
@@ -219,7 +207,7 @@ def test_a_verdict_that_does_not_follow_is_different(
     assert "its verdict does not follow from its figures" in answer.words
 
 
-def test_what_is_no_bundle_is_altered(project: pathlib.Path, privaudit: Command) -> None:
+def test_what_is_no_bundle_is_altered(project, privaudit):
     for data in (b"", b"{}", bytes(range(256)), b"{" * (1 << 21)):
         (project / "other").write_bytes(data)
         answer = privaudit("verify", "--bundle", "other", "--trust", "evidence.pem.pub")
@@ -230,9 +218,7 @@ def test_what_is_no_bundle_is_altered(project: pathlib.Path, privaudit: Command)
 
 
 @pytest.mark.slow
-def test_an_audits_own_statement_and_record_are_attested_and_verified(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_an_audits_own_statement_and_record_are_attested_and_verified(folder, privaudit):
     """Neither lake nor warehouse nor settings is there when they are verified."""
     more = '[publication]\nstatements = "statements"\nkey_file = "publication.key"\n'
     write_settings(folder, ["good"], more=more)
@@ -280,9 +266,7 @@ def shown(page: pathlib.Path) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", text).split())
 
 
-def test_an_audits_page_stands_alone_and_has_three_blocks(
-    audited: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audits_page_stands_alone_and_has_three_blocks(audited, privaudit, monkeypatch):
     monkeypatch.setenv("PATH", "")
     answer = privaudit("attest", "--page", "aaaa")
     assert answer.code == 0, answer.err
@@ -310,9 +294,7 @@ def test_an_audits_page_stands_alone_and_has_three_blocks(
     assert privaudit("attest", "ads", str(DAY)).code == 64
 
 
-def test_no_page_is_made_of_an_audit_that_does_not_count(
-    audited: pathlib.Path, privaudit: Command
-) -> None:
+def test_no_page_is_made_of_an_audit_that_does_not_count(audited, privaudit):
     Warehouse("warehouse").withdraw("a" * 32, "Another day's labels.")
     answer = privaudit("attest", "--page", "aaaa")
     assert (answer.code, list(audited.glob("*.html"))) == (3, [])
@@ -322,9 +304,7 @@ def test_no_page_is_made_of_an_audit_that_does_not_count(
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
-def test_an_audits_page_is_printed_on_one_sheet_where_a_browser_is(
-    audited: pathlib.Path, privaudit: Command
-) -> None:
+def test_an_audits_page_is_printed_on_one_sheet_where_a_browser_is(audited, privaudit):
     answer = privaudit("attest", "--page", "aaaa", "--out", "one.html")
     assert answer.out.strip() == "one.html and one.pdf"
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", (audited / "one.pdf").read_bytes())) == 1

@@ -1,13 +1,11 @@
 """Refusals of `run`, `night` and `backfill` before anything starts, and the seed of a run."""
 
 import json
-import pathlib
 
 import pytest
 
 from flows.commands.audits import _print_committed
 from flows.settings import load_settings
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import night, put_rows
 from workers.warehouse.store import Warehouse
@@ -22,25 +20,19 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_a_mistyped_model_is_wrong_usage_and_leaves_nothing(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch, asked: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_settings(tmp_path, ["delays-private", "delays-plain"])
+def test_a_mistyped_model_is_wrong_usage_and_leaves_nothing(here, privaudit, asked):
+    write_settings(here, ["delays-private", "delays-plain"])
     answer = privaudit(*ASKED[asked], "--model", "delays-privte")
     assert (answer.code, answer.out) == (USAGE, "")
     assert answer.err == (
         "privaudit: The model 'delays-privte' is not in privaudit.toml, did you mean "
         "'delays-private'?\n"
     )
-    assert [path.name for path in tmp_path.iterdir()] == ["privaudit.toml"]
+    assert [path.name for path in here.iterdir()] == ["privaudit.toml"]
 
 
-def test_a_model_that_is_like_no_other_is_told_which_there_are(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_settings(tmp_path, ["good", "other"])
+def test_a_model_that_is_like_no_other_is_told_which_there_are(here, privaudit):
+    write_settings(here, ["good", "other"])
     answer = privaudit(*ASKED["run"], "--model", "zzz")
     assert answer.code == USAGE
     assert answer.err == (
@@ -48,36 +40,25 @@ def test_a_model_that_is_like_no_other_is_told_which_there_are(
     )
 
 
-def test_a_warehouse_that_is_a_file_is_found_before_the_audit(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_settings(tmp_path, ["good"])
-    (tmp_path / "warehouse").write_text("Not a folder.")
-    answer = privaudit(*ASKED["run"], "--model", "good")
-    assert (answer.code, answer.out) == (3, "")
-    assert answer.err == (
-        f"privaudit: The warehouse {tmp_path / 'warehouse'} is a file: name a folder for it in the "
-        "settings.\n"
-    )
-
-
-def test_a_warehouse_that_cannot_be_written_is_found_before_the_audit(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = write_settings(tmp_path, ["good"])
-    settings.write_text(settings.read_text().replace('"warehouse"', '"/proc/warehouse"'))
-    answer = privaudit(*ASKED["night"])
-    assert (answer.code, answer.out) == (3, "")
-    assert answer.err.startswith("privaudit: The warehouse /proc/warehouse cannot be written, read")
-    assert answer.err.count("\n") == 1
+@pytest.mark.parametrize("place", ["warehouse", "/proc/warehouse"])
+def test_a_warehouse_that_cannot_be_written_is_found_before_the_audit(here, privaudit, place):
+    settings = here / "privaudit.toml"
+    settings.write_text(settings.read_text().replace('"warehouse"', f'"{place}"'))
+    (here / "warehouse").write_text("Not a folder.")
+    whys = {
+        "warehouse": f"The warehouse {here / 'warehouse'} is a file: name a folder for it in the "
+        "settings.\n",
+        "/proc/warehouse": "The warehouse /proc/warehouse cannot be written, read",
+    }
+    for asked in ("night", "run"):
+        more = ["--model", "good"] if asked == "run" else []
+        answer = privaudit(*ASKED[asked], *more)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (3, "", 1)
+        assert answer.err.startswith(f"privaudit: {whys[place]}")
 
 
 @pytest.mark.slow
-def test_a_run_takes_a_seed_and_its_record_says_which(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_a_run_takes_a_seed_and_its_record_says_which(folder, privaudit):
     asked = [*ASKED["run"], "--model", "good", "--json"]
     (first,) = json.loads(privaudit(*asked).out)
     (second,) = json.loads(privaudit(*asked, "--seed", "7").out)
@@ -86,9 +67,7 @@ def test_a_run_takes_a_seed_and_its_record_says_which(
     assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
 
 
-def test_a_run_under_another_plan_is_not_taken_for_the_nights(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_under_another_plan_is_not_taken_for_the_nights(tmp_path, capsys):
     """`run --seed` of a violated day printed another verdict, with exit code 0."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
@@ -99,9 +78,7 @@ def test_a_run_under_another_plan_is_not_taken_for_the_nights(
     assert f"another audit counts, and not this one: {counts.audit.audit_id[:8]}." in said
 
 
-def test_several_audits_say_once_why_there_is_no_figure(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_audits_say_once_why_there_is_no_figure(tmp_path, capsys):
     """`backfill` named the fault of a first day, which has no earlier model, by its code alone."""
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     fault = {"verdict": "failed", "epsilon_lower": None, "reason_code": "proxy_unusable"}

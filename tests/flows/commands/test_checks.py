@@ -1,6 +1,5 @@
 import json
 import os
-import pathlib
 import types
 from typing import Any
 
@@ -31,7 +30,7 @@ class Server:
         return [types.SimpleNamespace(status=state) for state in self.states]
 
 
-def test_a_worker_that_is_online_is_counted() -> None:
+def test_a_worker_that_is_online_is_counted():
     client: Any = Server("process", "OFFLINE", "ONLINE")
     assert _workers_online(client, "privaudit") == "; 1 worker online in the pool privaudit"
 
@@ -40,22 +39,20 @@ def test_a_worker_that_is_online_is_counted() -> None:
     ("states", "known"),
     [((), "none was ever started"), (("OFFLINE", "OFFLINE"), "2 known, all offline")],
 )
-def test_a_pool_without_a_worker_fails_the_check(states: tuple[str, ...], known: str) -> None:
+def test_a_pool_without_a_worker_fails_the_check(states, known):
     client: Any = Server("process", *states)
     with pytest.raises(TerminalError, match=f"({known}).* prefect worker start --pool privaudit"):
         _workers_online(client, "privaudit")
 
 
-def test_a_pool_that_needs_no_worker_and_a_flow_without_a_pool_are_well() -> None:
+def test_a_pool_that_needs_no_worker_and_a_flow_without_a_pool_are_well():
     client: Any = Server("cloud-run:push")
     assert _workers_online(client, "privaudit") == ""
     assert _workers_online(client, None) == ""
 
 
 @pytest.mark.parametrize(("user", "told"), [(0, True), (1000, False)])
-def test_what_does_not_hold_of_root_is_said(
-    monkeypatch: pytest.MonkeyPatch, user: int, told: bool
-) -> None:
+def test_what_does_not_hold_of_root_is_said(monkeypatch, user, told):
     """Linux exempts root from the limit of processes, which threads count as."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(checks, "closed_here", lambda: ["namespaces", "Landlock 6", "seccomp"])
@@ -64,9 +61,7 @@ def test_what_does_not_hold_of_root_is_said(
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_the_webhook_is_asked_once_and_one_that_refuses_is_named(
-    tmp_path: pathlib.Path, receiver: Any, status: int
-) -> None:
+def test_the_webhook_is_asked_once_and_one_that_refuses_is_named(tmp_path, receiver, status):
     server = receiver(status)
     more = f'[webhook]\nurl = "{server.url}"\nsecret = "{SECRET}"\n'
     settings = load_settings(write_settings(tmp_path, ["ads"], more=more))

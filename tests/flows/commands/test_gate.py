@@ -1,15 +1,10 @@
 """`privaudit gate` of a real model file, before and after its audit."""
 
-import pathlib
-
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, model_path, write_settings
 from workers.lake.layout import Lake
 
 
-def test_a_file_is_inconclusive_until_it_was_audited(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_a_file_is_inconclusive_until_it_was_audited(folder, privaudit):
     file = next(model_path(Lake(str(folder / "lake")), "good", DAY).glob("model.*"))
     run = ("run", "--model", "good", "--day", str(DAY))
     assert privaudit(*run).code == 0

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import shutil
 
 import jsonschema
@@ -11,7 +10,6 @@ import polars as pl
 import pytest
 
 from privcore.exceptions import TerminalError
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, label_path, manifest_of, model_path
 from tests.test_architecture import ROOT
 from workers.lake.layout import Lake
@@ -28,9 +26,7 @@ def asked(lake: Lake, *more: str) -> list[str]:
     return ["manifest", str(file), "--table", str(table), *named, *more]
 
 
-def test_the_proposed_manifest_is_the_one_that_training_wrote(
-    template: Lake, privaudit: Command
-) -> None:
+def test_the_proposed_manifest_is_the_one_that_training_wrote(template, privaudit):
     answer = privaudit(*asked(template, "--epsilon", "0.5", "--unit", "flight"))
     assert answer.code == 0, answer.err
     proposed, written = json.loads(answer.out), manifest_of(template, "good", DAY)
@@ -44,9 +40,7 @@ def test_the_proposed_manifest_is_the_one_that_training_wrote(
     assert json.loads(privaudit(*asked(template)).out)["privacy"] is None
 
 
-def test_what_cannot_be_proposed_is_one_sentence(
-    template: Lake, privaudit: Command, tmp_path: pathlib.Path
-) -> None:
+def test_what_cannot_be_proposed_is_one_sentence(template, privaudit, tmp_path):
     wrong = privaudit(*asked(template, "--label", "lat"))
     assert wrong.code == 3
     assert "has no column 'lat': it has delay, hour, city, late, split." in wrong.err
@@ -63,9 +57,7 @@ def test_what_cannot_be_proposed_is_one_sentence(
     assert (negative.code, "privacy.epsilon" in negative.err) == (3, True)
 
 
-def test_models_of_a_lake_that_lack_a_manifest_get_one(
-    template: Lake, privaudit: Command, tmp_path: pathlib.Path
-) -> None:
+def test_models_of_a_lake_that_lack_a_manifest_get_one(template, privaudit, tmp_path):
     shutil.copytree(template.uri, tmp_path / "lake")
     lake = Lake(str(tmp_path / "lake"))
     before = {day: manifest_of(lake, "good", day) for day in (EVE, DAY)}
@@ -91,9 +83,7 @@ def test_models_of_a_lake_that_lack_a_manifest_get_one(
     assert "has 2 model files, and a manifest is of one" in privaudit(*arguments).err
 
 
-def test_a_column_of_many_values_is_no_label(
-    template: Lake, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_of_many_values_is_no_label(template, privaudit, monkeypatch):
     def nameless(content: bytes, **how: str) -> ModelDescription:
         return dataclasses.replace(describe_model(content, **how), classes=None)
 
@@ -105,7 +95,7 @@ def test_a_column_of_many_values_is_no_label(
     assert "more than 1 values in 'late', which are no classes" in answer.err
 
 
-def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) -> None:
+def test_the_documented_manifest_and_schema_are_the_codes(privaudit):
     example = (ROOT / "docs" / "reference" / "manifest.json").read_bytes()
     parse_manifest(example, where="docs/reference/manifest.json")
     schema = json.loads((ROOT / "docs" / "reference" / "manifest.schema.json").read_text())
@@ -118,7 +108,7 @@ def test_the_documented_manifest_and_schema_are_the_codes(privaudit: Command) ->
 
 
 @pytest.mark.parametrize("pipe", ["model.cbm", "rows.parquet"])
-def test_a_manifest_is_made_of_plain_files(tmp_path: pathlib.Path, pipe: str) -> None:
+def test_a_manifest_is_made_of_plain_files(tmp_path, pipe):
     for name in ("model.cbm", "rows.parquet"):
         (tmp_path / name).write_bytes(b"nothing")
     (tmp_path / pipe).unlink()

@@ -44,7 +44,7 @@ def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit:
 
 
 @pytest.mark.slow
-def test_groups_are_listed_and_what_they_come_to_is_said(audit_id: str, privaudit: Command) -> None:
+def test_groups_are_listed_and_what_they_come_to_is_said(audit_id, privaudit):
     shown = privaudit("locate", audit_id[:10])
     assert shown.code == 0, shown.err
     assert shown.out.splitlines()[0].split() == ["group", "training", "holdout", "proved", "q"]
@@ -60,9 +60,7 @@ def test_groups_are_listed_and_what_they_come_to_is_said(audit_id: str, privaudi
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("audit_id")
-def test_where_no_group_is_large_enough_it_says_so(
-    privaudit: Command, tmp_path: pathlib.Path
-) -> None:
+def test_where_no_group_is_large_enough_it_says_so(privaudit, tmp_path):
     write_settings(tmp_path, ["good"], more="minimum_slice_records = 1000\n")
     again = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
     shown = privaudit("locate", json.loads(again.out)[0]["audit_id"])
@@ -71,9 +69,7 @@ def test_where_no_group_is_large_enough_it_says_so(
     assert "plan.minimum_slice_records" in shown.out
 
 
-def test_an_audit_that_is_not_there_is_one_sentence(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> None:
+def test_an_audit_that_is_not_there_is_one_sentence(tmp_path, monkeypatch, privaudit):
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
     answer = privaudit("locate", "0f3c2a91")
@@ -82,7 +78,7 @@ def test_an_audit_that_is_not_there_is_one_sentence(
 
 
 @pytest.mark.slow
-def test_an_audit_that_is_not_the_days_says_so(tmp_path: pathlib.Path) -> None:
+def test_an_audit_that_is_not_the_days_says_so(tmp_path):
     """`explain` and `verify` of the kinder one read like the night's verdict."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     first = commit_night(warehouse, "violated")
@@ -97,9 +93,7 @@ def test_an_audit_that_is_not_the_days_says_so(tmp_path: pathlib.Path) -> None:
     assert not_the_days(warehouse, kinder) == ""
 
 
-def test_labels_are_read_from_the_file_beside_the_answers(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> None:
+def test_labels_are_read_from_the_file_beside_the_answers(tmp_path, monkeypatch, privaudit):
     lake, coins = Lake(str(tmp_path / "lake")), {"epsilon": 1.0, "classes": 2}
     response = {"name": "randomized_response", "parameters": coins}
     for seed, day in enumerate((EVE, DAY)):

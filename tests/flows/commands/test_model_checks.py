@@ -115,9 +115,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_the_audit_would_refuse_is_found_in_its_own_words(
-    folder: pathlib.Path, fault: str
-) -> None:
+def test_what_the_audit_would_refuse_is_found_in_its_own_words(folder, fault):
     lake = Lake(str(folder / "lake"))
     broken, words = FAULTS[fault]
     broken(lake)
@@ -131,16 +129,14 @@ def test_what_the_audit_would_refuse_is_found_in_its_own_words(
     assert not (folder / "warehouse").exists()
 
 
-def test_a_missing_unit_column_is_found(folder: pathlib.Path) -> None:
+def test_a_missing_unit_column_is_found(folder):
     write_settings(folder, ["good"], more='privacy_unit = "customer"\n')
     with pytest.raises(TerminalError, match="has no column 'customer': correct plan"):
         check_model(load_settings(), "good", DAY)
 
 
 @pytest.mark.parametrize(("unit", "said"), [("flight", True), ("customer", False)])
-def test_a_declaration_for_another_unit_is_found(
-    folder: pathlib.Path, unit: str, *, said: bool
-) -> None:
+def test_a_declaration_for_another_unit_is_found(folder, unit, *, said):
     of_people(folder, pl.col("row") // 3 < 40)
     edit_manifest(Lake(str(folder / "lake")), "good", DAY, privacy=declared(0.5, unit=unit))
     words = (
@@ -165,7 +161,7 @@ def of_people(folder: pathlib.Path, split: pl.Expr) -> None:
     )(Lake(str(folder / "lake")))
 
 
-def test_a_holdout_by_row_is_advised_to_be_by_person(folder: pathlib.Path) -> None:
+def test_a_holdout_by_row_is_advised_to_be_by_person(folder):
     advice = (
         "; 64 more persons have rows in both, and are not compared: hold out all rows of a person "
         "in 'customer', or none"
@@ -179,7 +175,7 @@ def test_a_holdout_by_row_is_advised_to_be_by_person(folder: pathlib.Path) -> No
     assert "more persons" not in check_model(load_settings(), "good", DAY)
 
 
-def test_a_holdout_by_row_that_leaves_nobody_says_so(folder: pathlib.Path) -> None:
+def test_a_holdout_by_row_that_leaves_nobody_says_so(folder):
     advice = "hold out all rows of a person in 'customer', or none."
     third = pl.col("row") % 3 == 0
     of_people(folder, third & (pl.col("row") < 399))
@@ -198,7 +194,7 @@ def test_a_holdout_by_row_that_leaves_nobody_says_so(folder: pathlib.Path) -> No
     )
 
 
-def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathlib.Path) -> None:
+def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder):
     lake = Lake(str(folder / "lake"))
     whole = check_model(load_settings(), "good", None)
     assert whole.startswith("2026-03-02, earlier model 2026-03-01, declares epsilon 0.5; ")
@@ -214,7 +210,7 @@ def test_the_newest_complete_day_is_tried_and_what_is_odd_is_said(folder: pathli
     )
 
 
-def test_it_asks_which_labels_the_column_holds(folder: pathlib.Path) -> None:
+def test_it_asks_which_labels_the_column_holds(folder):
     lake = Lake(str(folder / "lake"))
     edit_manifest(
         lake, "good", DAY, privacy=declared(2.0, mechanism=mechanism("randomized_response"))
@@ -229,7 +225,7 @@ def test_it_asks_which_labels_the_column_holds(folder: pathlib.Path) -> None:
     assert "label.state" not in check_model(load_settings(), "good", DAY)
 
 
-def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> None:
+def test_a_model_without_any_day_says_what_is_there(folder):
     lake = Lake(str(folder / "lake"))
     for day in (EVE, DAY):
         (model_path(lake, "good", day) / "_SUCCESS").unlink()
@@ -245,9 +241,7 @@ def test_a_model_without_any_day_says_what_is_there(folder: pathlib.Path) -> Non
 
 
 @pytest.mark.slow
-def test_of_a_large_day_a_sample_is_read(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_large_day_a_sample_is_read(folder, monkeypatch):
     monkeypatch.setattr("workers.audit.rehearsal._SMALL", 0)
     lake = Lake(str(folder / "lake"))
     frame = label_rows(2000, seed=5)
@@ -262,7 +256,7 @@ def test_of_a_large_day_a_sample_is_read(
     assert check_model(load_settings(), "good", DAY, whole=True).endswith("(all rows read)")
 
 
-def test_labels_of_several_days_are_checked_together(folder: pathlib.Path) -> None:
+def test_labels_of_several_days_are_checked_together(folder):
     trained = {"first": str(EVE), "last": str(DAY), "split": "train"}
     lake = Lake(str(folder / "lake"))
     before = EVE - dt.timedelta(days=1)
@@ -275,9 +269,7 @@ def test_labels_of_several_days_are_checked_together(folder: pathlib.Path) -> No
     assert f"{DAY}, labels of 2 days from {EVE}, earlier model {before}, " in said
 
 
-def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
-    folder: pathlib.Path,
-) -> None:
+def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(folder):
     lake = Lake(str(folder / "lake"))
     file = label_path(lake, "flights")
     before = run_audit(lake, "good", DAY, plan=load_settings().plan, executor=InProcess()).audit
@@ -299,6 +291,6 @@ def test_files_in_subfolders_are_read_and_a_column_of_a_folder_is_told(
     assert manifest_of(lake, "good", DAY)["features"]
 
 
-def test_a_mistyped_model_is_wrong_usage(folder: pathlib.Path) -> None:
+def test_a_mistyped_model_is_wrong_usage(folder):
     with pytest.raises(UnlistedModelError, match="did you mean 'good'"):
         list(checks(str(folder / "privaudit.toml"), models=["goood"]))

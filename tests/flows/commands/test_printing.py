@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import logging
-import pathlib
 from typing import Any
 
 import polars as pl
@@ -15,7 +14,6 @@ import rich.console
 import flows.commands.printing
 from flows.commands.printing import json_text, print_rows, shown_progress
 from flows.progress import Wait, announce, announce_waits
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, write_settings
 from tests.support.warehouse import evaluated, put_rows
 from workers.warehouse.store import Warehouse
@@ -26,9 +24,7 @@ FRAME = pl.DataFrame(
 )
 
 
-def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     print_rows(FRAME, as_json=False)
     lines = capsys.readouterr().out.split("\n")
@@ -38,7 +34,7 @@ def test_without_a_terminal_nothing_is_cut_wrapped_padded_or_dropped(
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_table_without_columns_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_columns_is_no_line(capsys):
     print_rows(pl.DataFrame(), as_json=False)
     assert capsys.readouterr().out == ""
 
@@ -54,9 +50,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_every_command_with_a_table_prints_it_as_json(
-    tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch, asked: str
-) -> None:
+def test_every_command_with_a_table_prints_it_as_json(tmp_path, privaudit, monkeypatch, asked):
     monkeypatch.chdir(tmp_path)
     write_settings(tmp_path, ["good", "other"])
     records = [evaluated("good", EVE, reason=LONG), evaluated("good", DAY, reason=LONG)]
@@ -69,15 +63,13 @@ def test_every_command_with_a_table_prints_it_as_json(
         assert table.count(LONG.strip()) == len(told) == 2
 
 
-def test_json_has_no_number_that_json_has_not() -> None:
+def test_json_has_no_number_that_json_has_not():
     """A row without a finite figure made the answer of a command unreadable for other programs."""
     told = json_text([{"bound": float("nan"), "all": (float("inf"), 1.0)}])
     assert json.loads(told, parse_constant=pytest.fail) == [{"bound": None, "all": [None, 1.0]}]
 
 
-def test_a_program_reads_at_most_one_line_a_second_and_the_last_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_reads_at_most_one_line_a_second_and_the_last_one(capsys, monkeypatch):
     seconds = iter([0.0, 0.5, 1.0, 1.1])
     clock = type("Clock", (), {"monotonic": staticmethod(lambda: next(seconds))})
     monkeypatch.setattr(flows.commands.printing, "time", clock)
@@ -91,7 +83,7 @@ def test_a_program_reads_at_most_one_line_a_second_and_the_last_one(
     assert [line["event"] for line in lines[3:]] == ["left_out", "inputs"]
 
 
-def test_what_workers_log_is_a_line_while_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_workers_log_is_a_line_while_it_is_shown(capsys):
     log = logging.getLogger("workers.scan")
     level = logging.getLogger("workers").level
     with shown_progress():
@@ -107,9 +99,7 @@ def test_what_workers_log_is_a_line_while_it_is_shown(capsys: pytest.CaptureFixt
 UNTIL = dt.datetime(2026, 5, 2, 8, tzinfo=dt.UTC)
 
 
-def test_each_wait_is_one_line_and_a_changed_one_another(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_each_wait_is_one_line_and_a_changed_one_another(capsys):
     def printed() -> list[dict[str, Any]]:
         return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
@@ -126,9 +116,7 @@ def test_each_wait_is_one_line_and_a_changed_one_another(
         assert left_out == {"event": "left_out", "model": "a", "missing": "its rows"}
 
 
-def test_a_person_sees_a_bar_for_each_audit_and_one_line_for_a_thousand_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_person_sees_a_bar_for_each_audit_and_one_line_for_a_thousand_waits(monkeypatch):
     screen = io.StringIO()
     terminal = functools.partial(rich.console.Console, file=screen, force_terminal=True, width=120)
     monkeypatch.setattr(flows.commands.printing, "Console", terminal)

@@ -15,7 +15,8 @@ from workers.lake.layout import Lake
 from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.store import Warehouse
 
-HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx._client", "numba", "pandas")
+HEAVY = ("ray._raylet", "prefect", "scipy.stats", "altair", "httpx._client", "numba", "pandas",
+         "catboost", "torch", "sklearn")  # fmt: skip
 CALL = f"""
 import sys
 from flows.cli import main
@@ -61,9 +62,7 @@ def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_small_audit_is_verified_without_ray_and_prefect(
-    lake: Lake, tmp_path: pathlib.Path
-) -> None:
+def test_a_small_audit_is_verified_without_ray_and_prefect(lake, tmp_path):
     write_settings(tmp_path, ["good"])
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     key = warehouse.digest_key()

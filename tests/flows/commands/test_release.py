@@ -5,11 +5,11 @@ import pathlib
 
 import pytest
 
-from tests.flows.commands.test_warehouse import Command, privaudit
 from tests.workers.release.test_release_attack import frame
 
-__all__ = ["privaudit"]
 USAGE = 64
+TABLE = ["--table", "staff.csv"]
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +17,8 @@ def _table(tmp_path: pathlib.Path) -> None:
     frame().write_csv(tmp_path / "staff.csv")
 
 
-def test_a_table_is_read_and_the_person_sees_how_much(
-    privaudit: Command, tmp_path: pathlib.Path
-) -> None:
-    arguments = ["release", "--table", "staff.csv", "--definition", "group_idp", "--k", "2"]
+def test_a_table_is_read_and_the_person_sees_how_much(privaudit, tmp_path):
+    arguments = ["release", *TABLE, "--definition", "group_idp", "--k", "2"]
     code, out, _ = privaudit(*arguments, "--target", "age=99", "--target", "age=20, town=A")
     assert code == 1
     assert out.startswith("staff.csv: reconstructed")
@@ -33,37 +31,26 @@ def test_a_table_is_read_and_the_person_sees_how_much(
     assert (code, "groups of 2" in json.dumps(json.loads(out))) == (1, True)
 
 
-def test_what_resists_ends_with_zero(privaudit: Command) -> None:
-    code, out, _ = privaudit("release", "--table", "staff.csv", "--definition", "dp")
+def test_what_resists_ends_with_zero(privaudit):
+    code, out, _ = privaudit("release", *TABLE, "--definition", "dp")
     assert (code, out.startswith("staff.csv: resisted")) == (0, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "ends_with", "words"),
     [
-        (["--definition", "idp"], "--table"),
-        (["--definition", "idp", "--table", "staff.csv", "--target", "age"], "is not a target"),
-        (["--definition", "ddp", "--table", "staff.csv"], "ddp"),
-        (["--definition", "idp", "--table", "staff.csv", "--k", "0"], "--k"),
+        (["--definition", "idp"], USAGE, "--table"),
+        (["--definition", "idp", *TABLE, "--target", "age"], USAGE, "is not a target"),
+        (["--definition", "ddp", *TABLE], USAGE, "ddp"),
+        (["--definition", "idp", *TABLE, "--k", "0"], USAGE, "--k"),
+        (["--definition", "idp", "--table", "none.csv"], 3, "holds no file"),
+        (["--definition", "idp", *TABLE, "--epsilon", "0"], 3, "epsilon"),
+        (["--definition", "group_idp", "--k", "31", *TABLE], 3, "at least 2k = 62"),
+        (["--definition", "idp", *TABLE, "--target", "size=3"], 3, "'size'"),
     ],
 )
-def test_wrong_usage_is_told(privaudit: Command, arguments: list[str], words: str) -> None:
+def test_what_is_wrong_is_one_sentence(privaudit, arguments, ends_with, words):
     code, _, err = privaudit("release", *arguments)
-    assert code == USAGE
-    assert words in " ".join(err.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--definition", "idp", "--table", "none.csv"], "holds no file"),
-        (["--definition", "idp", "--table", "staff.csv", "--epsilon", "0"], "epsilon"),
-        (["--definition", "group_idp", "--k", "31", "--table", "staff.csv"], "at least 2k = 62"),
-        (["--definition", "idp", "--table", "staff.csv", "--target", "size=3"], "'size'"),
-    ],
-)
-def test_bad_input_is_one_sentence(privaudit: Command, arguments: list[str], words: str) -> None:
-    code, _, err = privaudit("release", *arguments)
-    assert code == 3
+    assert code == ends_with
     assert words in " ".join(err.split())
     assert "Traceback" not in err

@@ -31,7 +31,7 @@ def audit(**changes: object) -> pl.DataFrame:
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("verdict", Verdict)
-def test_the_columns_that_matter_are_whole_on_every_terminal(width: int, verdict: str) -> None:
+def test_the_columns_that_matter_are_whole_on_every_terminal(width, verdict):
     table = shown(audit(verdict=str(verdict)), width=width)
     for word in ("as_of", "model", "proved", "declared", "verdict", "delays-private", str(verdict)):
         assert word in table
@@ -59,7 +59,7 @@ FULL = {
         (100, "model verdict declared proved sees_from together nights as_of reason_code audit_id"),
     ],
 )
-def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) -> None:
+def test_columns_go_in_the_order_of_what_matters_least(width, header):
     lines = shown(audit(**FULL), width=width).splitlines()
     assert lines[0].split() == header.split()
     assert all(len(line) <= width for line in lines)
@@ -68,7 +68,7 @@ def test_columns_go_in_the_order_of_what_matters_least(width: int, header: str) 
     assert lines[2].startswith("1 not_refuted.")
 
 
-def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None:
+def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it():
     narrow = shown(audit(**FULL), width=80).splitlines()
     assert narrow[-1] == "delays-private (model owner): Serve the model."
     wide = shown(audit(**FULL), width=1000).splitlines()
@@ -77,7 +77,7 @@ def test_the_next_step_is_below_the_table_where_there_is_no_room_in_it() -> None
     assert not wide[-1].startswith("delays-private")
 
 
-def test_without_nights_together_the_nights_own_verdict_is_shown() -> None:
+def test_without_nights_together_the_nights_own_verdict_is_shown():
     lines = shown(audit(), width=200).splitlines()
     header = "model verdict declared proved sees_from as_of reason_code"
     assert " ".join(lines[0].split()) == header
@@ -86,13 +86,13 @@ def test_without_nights_together_the_nights_own_verdict_is_shown() -> None:
     assert lines[2].startswith("1 inconclusive. proved: the loss is at least this")
 
 
-def test_a_model_that_its_nights_alone_refute_shows_what_these_prove() -> None:
+def test_a_model_that_its_nights_alone_refute_shows_what_these_prove():
     told = {"verdict_together": "violated", "reason_code_together": "nights_together"}
     assert "2.31" in shown(audit(**FULL | told, epsilon_standing=2.314), width=120)
     assert "2.31" not in shown(audit(**FULL, epsilon_standing=2.314), width=120)
 
 
-def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
+def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart():
     two = pl.concat(
         [audit(audit_id="0f3c2a91ab" + "0" * 22), audit(audit_id="0f3c2a91ac" + "0" * 22)]
     )
@@ -102,7 +102,7 @@ def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:
     assert "0f3c2a91 " in shown(audit(**FULL), width=200)
 
 
-def test_a_lower_bound_is_rounded_towards_zero_and_a_leak_that_is_seen_up() -> None:
+def test_a_lower_bound_is_rounded_towards_zero_and_a_leak_that_is_seen_up():
     for width in (80, 120):
         table = shown(audit(**FULL), width=width)
         assert "0.99" in table
@@ -110,7 +110,7 @@ def test_a_lower_bound_is_rounded_towards_zero_and_a_leak_that_is_seen_up() -> N
         assert "2.73" in table
 
 
-def test_what_is_not_there_is_a_dash() -> None:
+def test_what_is_not_there_is_a_dash():
     empty = dict.fromkeys(("epsilon_lower", "epsilon_declared", "sees_from", "reason_code"))
     line = shown(audit(**empty), width=120).splitlines()[1]
     assert line.split() == [
@@ -118,13 +118,13 @@ def test_what_is_not_there_is_a_dash() -> None:
     ]  # fmt: skip
 
 
-def test_a_sum_of_floats_is_shown_in_the_digits_that_it_has() -> None:
+def test_a_sum_of_floats_is_shown_in_the_digits_that_it_has():
     console = Console(width=40, record=True)
     console.print(frame_table(pl.DataFrame({"total": [2.2 * 3, 2.0, 1e-9, float("inf")]})))
     assert console.export_text().split() == ["total", "6.6", "2.0", "1e-09", "inf"]
 
 
-def test_any_frame_is_a_table_with_empty_nulls() -> None:
+def test_any_frame_is_a_table_with_empty_nulls():
     console = Console(file=io.StringIO(), width=80)
     console.print(frame_table(pl.DataFrame({"a": [1, None], "b": ["x", "[red]y"]})))
     text = console.file.getvalue()
@@ -132,5 +132,5 @@ def test_any_frame_is_a_table_with_empty_nulls() -> None:
     assert "[red]y" in text
 
 
-def test_a_name_is_no_emoji() -> None:
+def test_a_name_is_no_emoji():
     assert ":bug:" in shown(audit(model=":bug:"), width=100)

@@ -11,15 +11,14 @@ from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from tests.support.lake import DAY, clone_model, write_settings
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
 def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
-    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    lake, tmp_path, monkeypatch
+):
     clone_model(lake, "late")
     success = pathlib.Path(lake.uri) / f"models/late/day={DAY}/_SUCCESS"
     success.unlink()
@@ -55,9 +54,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process", "no_pages")
-def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(
-    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_night_that_does_not_wait_audits_what_is_there_and_ends(lake, tmp_path, monkeypatch):
     write_settings(tmp_path, ["good", "late"])
     assert lake.exists(f"models/good/day={DAY}")
     monkeypatch.setattr(flows.run.nightly, "time", None)  # sleeping would fail

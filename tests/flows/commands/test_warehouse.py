@@ -6,10 +6,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from flows.notify.events import Event, Kind
+from flows.notify.events import Kind
 from flows.run.upkeep import delete_audits, withdraw_audit
 from flows.settings import load_settings
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, EVE, PLAN, label_rows, put_labels, small_lake, write_settings
 from tests.support.warehouse import USER, commit_night, evaluated, failed, night, put_rows, tamper
 from workers.audit.run import run_audit
@@ -17,16 +16,7 @@ from workers.executors import InProcess
 from workers.warehouse.store import Warehouse
 
 USAGE = 64
-
-
-@pytest.fixture
-def privaudit(
-    privaudit: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> Command:
-    """Return the command line, standing in a folder with settings and an empty warehouse."""
-    write_settings(tmp_path, ["good"])
-    monkeypatch.chdir(tmp_path)
-    return privaudit
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture
@@ -54,9 +44,7 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     ],
 )
 @pytest.mark.usefixtures("warehouse")
-def test_what_was_known_at_a_moment_is_asked_for_in_iso_8601(
-    privaudit: Command, moment: str, known: int
-) -> None:
+def test_what_was_known_at_a_moment_is_asked_for_in_iso_8601(privaudit, moment, known):
     _, out, _ = privaudit("sql", "select count(*) n from audits", "--as-of", moment, "--json")
     assert json.loads(out) == [{"n": known}]
     code, out, _ = privaudit("show", "--as-of", moment, "--json")
@@ -67,7 +55,7 @@ def test_what_was_known_at_a_moment_is_asked_for_in_iso_8601(
 
 
 @pytest.mark.usefixtures("warehouse")
-def test_a_moment_that_is_none_is_refused(privaudit: Command) -> None:
+def test_a_moment_that_is_none_is_refused(privaudit):
     code, _, err = privaudit("show", "--as-of", "yesterday")
     assert code == USAGE
     assert "YYYY-MM-DDTHH:MM" in err
@@ -75,7 +63,7 @@ def test_a_moment_that_is_none_is_refused(privaudit: Command) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
-def test_export_writes_files_and_says_which(privaudit: Command) -> None:
+def test_export_writes_files_and_says_which(privaudit):
     code, out, _ = privaudit("export", "--output", "out", "--json")
     assert code == 0
     files = [pathlib.Path(name) for name in json.loads(out)]
@@ -88,9 +76,7 @@ def test_export_writes_files_and_says_which(privaudit: Command) -> None:
 
 
 @pytest.mark.slow
-def test_compact_says_what_it_did_and_deletes_only_where_asked(
-    privaudit: Command, warehouse: Warehouse
-) -> None:
+def test_compact_says_what_it_did_and_deletes_only_where_asked(privaudit, warehouse):
     warehouse.commit(evaluated("other", DAY))
     code, out, _ = privaudit("compact", "--json")
     assert code == 0
@@ -109,7 +95,7 @@ def test_compact_says_what_it_did_and_deletes_only_where_asked(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
-def test_verify_tells_by_its_exit_code(privaudit: Command, tmp_path: pathlib.Path) -> None:
+def test_verify_tells_by_its_exit_code(privaudit, tmp_path):
     lake = small_lake(tmp_path / "lake")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     key = warehouse.digest_key()
@@ -161,9 +147,7 @@ def test_verify_tells_by_its_exit_code(privaudit: Command, tmp_path: pathlib.Pat
     assert (code, "AUDIT_ID" in err) == (USAGE, True)
 
 
-def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
-    privaudit: Command, warehouse: Warehouse
-) -> None:
+def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(privaudit, warehouse):
     (violated,) = warehouse.current().filter(verdict="violated")["audit_id"]
     assert privaudit("withdraw", violated)[0] == USAGE
     assert warehouse.current()["verdict"].to_list() == ["not_refuted", "violated"]
@@ -183,7 +167,7 @@ def test_an_audit_is_withdrawn_by_its_id_and_for_a_reason(
     assert json.loads(out) == [{"why": "The wrong lake."}]
 
 
-def test_whoever_takes_an_audit_back_is_told_of(tmp_path: pathlib.Path, alerts: list[Any]) -> None:
+def test_whoever_takes_an_audit_back_is_told_of(tmp_path, alerts):
     """Only the first page said so, and an operator's act turned a standing."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
@@ -197,9 +181,7 @@ def test_whoever_takes_an_audit_back_is_told_of(tmp_path: pathlib.Path, alerts: 
     )
 
 
-def test_refutations_that_are_deleted_are_told_of(
-    tmp_path: pathlib.Path, alerts: list[Any]
-) -> None:
+def test_refutations_that_are_deleted_are_told_of(tmp_path, alerts):
     """Deleting the days that accuse turned a standing, and nobody heard of it."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
@@ -211,9 +193,7 @@ def test_refutations_that_are_deleted_are_told_of(
     assert "of which 1 refute what ads declared" in alert.reason
 
 
-def test_nights_that_refute_together_are_not_deleted_in_silence(
-    tmp_path: pathlib.Path, alerts: list[Event]
-) -> None:
+def test_nights_that_refute_together_are_not_deleted_in_silence(tmp_path, alerts):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     put_rows(warehouse, [night(ahead, 1.6) for ahead in range(4)])

@@ -31,7 +31,7 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import LabelTable
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 

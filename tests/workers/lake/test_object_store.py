@@ -29,9 +29,8 @@ from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake, open_filesystem
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.in_place import InPlace
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import query

@@ -41,7 +41,7 @@ def put(place: pathlib.Path, frame: pl.DataFrame) -> str:
     return str(place)
 
 
-def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
+def test_a_plain_table_needs_no_question(tmp_path):
     table = put(tmp_path / "scores", rows())
     found = propose(look(table), {})
     assert found.missing == {}
@@ -64,7 +64,7 @@ def test_a_plain_table_needs_no_question(tmp_path: pathlib.Path) -> None:
     assert "its values (False" in text
 
 
-def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path: pathlib.Path) -> None:
+def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path):
     frame = rows().rename({"p_today": "a", "p_served": "b", "clicked": "z"}).drop("split")
     found = propose(look(put(tmp_path / "scores", frame)), {})
     assert set(found.missing) == {"target", "proxy", "holdout"}
@@ -75,7 +75,7 @@ def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path: pathlib.
     assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
 
 
-def test_what_was_said_is_taken_and_never_offered_for_anything_else(tmp_path: pathlib.Path) -> None:
+def test_what_was_said_is_taken_and_never_offered_for_anything_else(tmp_path):
     seen = look(put(tmp_path / "scores", rows()))
     found = propose(seen, {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
     assert (found.settings["target"], found.why["target"]) == ("p_served", "as you said")
@@ -83,9 +83,7 @@ def test_what_was_said_is_taken_and_never_offered_for_anything_else(tmp_path: pa
     assert "split" not in found.settings
 
 
-def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(tmp_path):
     frame = rows(day=pl.lit(DAY), held_holdout=pl.col("user_id") > 50).drop("split")
     deltalake.write_deltalake(str(tmp_path / "t"), frame)
     found = propose(look(str(tmp_path / "t")), {})
@@ -93,7 +91,7 @@ def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(
     assert found.settings["holdout"] == "held_holdout = true"
 
 
-def test_several_classes_are_listed_in_order(tmp_path: pathlib.Path) -> None:
+def test_several_classes_are_listed_in_order(tmp_path):
     frame = rows(clicked=pl.Series(["c", "a", "b", "a"] * 125))
     found = propose(look(put(tmp_path / "scores", frame)), {})
     assert found.settings["classes"] == ["a", "b", "c"]
@@ -101,9 +99,7 @@ def test_several_classes_are_listed_in_order(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("kind", [pl.Float64, pl.Float32, pl.Decimal(22, 2), pl.Boolean, pl.Int8])
 @pytest.mark.parametrize("label", [None, "clicked"])
-def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(
-    tmp_path: pathlib.Path, kind: pl.DataType, label: str | None
-) -> None:
+def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(tmp_path, kind, label):
     """pandas stores 0 and 1 as floats where one is missing."""
     frame = rows(clicked=(pl.Series(range(500)) % 3 // 2).cast(kind))
     if kind != pl.Boolean:
@@ -118,9 +114,7 @@ def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(
     assert (found.settings["label"], "scale" in found.settings) == ("clicked", False)
 
 
-def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(tmp_path):
     frame = rows().rename({"clicked": "z"})
     assert propose(look(put(tmp_path / "one", frame)), {}).settings["label"] == "z"
     frame = frame.with_columns(kind=pl.Series([1, 2] * 250))
@@ -140,9 +134,7 @@ def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(
         ({"test": [True, False]}, "test = true"),
     ],
 )
-def test_a_split_in_other_words_is_offered_by_name(
-    tmp_path: pathlib.Path, column: dict[str, list[object]], rule: str
-) -> None:
+def test_a_split_in_other_words_is_offered_by_name(tmp_path, column, rule):
     ((name, words),) = column.items()
     values = pl.Series(name, [words[number % len(words)] for number in range(500)])
     table = put(tmp_path / "scores", rows().drop("split").with_columns(values))
@@ -152,7 +144,7 @@ def test_a_split_in_other_words_is_offered_by_name(
 
 
 @pytest.mark.parametrize("words", [("train", "holdout"), ("train", "test"), ("NL", "DE")])
-def test_a_split_in_folders_is_read_there(tmp_path: pathlib.Path, words: tuple[str, str]) -> None:
+def test_a_split_in_folders_is_read_there(tmp_path, words):
     for word in words:
         folder = tmp_path / "scores" / f"ds={DAY}" / f"split={word}"
         folder.mkdir(parents=True)
@@ -174,8 +166,8 @@ def test_a_split_in_folders_is_read_there(tmp_path: pathlib.Path, words: tuple[s
     ],
 )
 def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
-    tmp_path: pathlib.Path, stored: str, zone: str, day: dt.date
-) -> None:
+    tmp_path, stored, zone, day
+):
     start = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     times = [start + dt.timedelta(hours=27.999 * number / 500) for number in range(500)]
     if zone != "America/New_York":
@@ -197,14 +189,14 @@ def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
     assert ScoreTables.model_validate(written).time_zone == zone
 
 
-def test_times_without_an_offset_ask_for_no_zone(tmp_path: pathlib.Path) -> None:
+def test_times_without_an_offset_ask_for_no_zone(tmp_path):
     day = pl.lit(dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC).replace(tzinfo=None))
     rows(happened=day).write_parquet(tmp_path / "scores.parquet")
     found = propose(look(str(tmp_path / "scores.parquet")), {})
     assert (found.missing, found.newest) == ({}, DAY)
 
 
-def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path: pathlib.Path) -> None:
+def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path):
     table = put(tmp_path / "scores", rows())
     wide = rows(p_today=pl.col("p_today") * 100.0, amount=pl.int_range(500))
     for place, values in ((table, "500"), (put(tmp_path / "whole", wide), "500")):
@@ -216,7 +208,7 @@ def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path: pathlib.P
         )
 
 
-def test_codes_beside_probabilities_are_no_numbers(tmp_path: pathlib.Path) -> None:
+def test_codes_beside_probabilities_are_no_numbers(tmp_path):
     codes = np.random.default_rng(2).integers(0, 50, 500)
     table = put(tmp_path / "scores", rows(category=pl.Series(codes)).drop("amount"))
     assert "label" not in propose(look(table), {"label": "category"}).missing
@@ -228,9 +220,7 @@ def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLo
     return OtherLook(str(place), look(str(place)))
 
 
-def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(tmp_path):
     frame = rows()
     labels = frame.select("event_id", "clicked", "split", "user_id")
     target = frame.select("user_id", "event_id", p="p_today", noise=pl.col("amount"))
@@ -253,7 +243,7 @@ def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(
     assert ScoreTables.model_validate(written).others.keys() == {"target", "proxy"}
 
 
-def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path: pathlib.Path) -> None:
+def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path):
     frame = rows().with_columns(order_id=pl.col("event_id"), a=0.1, b=0.2)
     table = put(tmp_path / "labels", frame.select("event_id", "order_id", "clicked", "split"))
     target = frame.select("event_id", "order_id", "a", "b")
@@ -271,7 +261,7 @@ def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path: pathlib.Path) ->
     assert found.missing["record"].endswith("no column looks like it")
 
 
-def test_a_column_of_fractions_names_no_record(tmp_path: pathlib.Path) -> None:
+def test_a_column_of_fractions_names_no_record(tmp_path):
     """The join takes text and whole numbers."""
     frame = rows()
     table = put(tmp_path / "labels", frame.select("amount", "clicked", "split"))
@@ -279,7 +269,7 @@ def test_a_column_of_fractions_names_no_record(tmp_path: pathlib.Path) -> None:
     assert "record" in propose(look(table), {"proxy": "q"}, others=others).missing
 
 
-def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path) -> None:
+def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path):
     frame = rows()
     table = put(tmp_path / "labels", frame.select("event_id", "clicked", "split"))
     others = {"target": beside(tmp_path / "target", frame.select("event_id", "p_today"))}
@@ -287,9 +277,7 @@ def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path: pathlib.Path
     assert found.settings["target"]["catalog"] == "here"
 
 
-def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(tmp_path):
     told = rows(
         country=pl.Series(["nl", "de"] * 250),
         serial=pl.Series(range(500)),
@@ -326,7 +314,7 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(
     assert "context" not in asked.offered
 
 
-def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
+def test_scores_outside_of_0_to_1_are_log_odds(tmp_path):
     odds = rows(p_today=pl.col("p_today") * 8 - 4, p_served=pl.col("p_served") * 8 - 4)
     found = propose(look(put(tmp_path / "both", odds)), {})
     assert (found.settings["scale"], found.why["scale"]) == (
@@ -343,9 +331,7 @@ def test_scores_outside_of_0_to_1_are_log_odds(tmp_path: pathlib.Path) -> None:
     assert mixed.missing["target"].endswith(": p_served")
 
 
-def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(tmp_path):
     frame = rows(housing=pl.col("amount") > 0, default=pl.col("amount") > 200)
     found = propose(look(put(tmp_path / "named", frame)), {})
     assert found.settings["label"] == "clicked"
@@ -354,9 +340,7 @@ def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_aske
     assert asked.missing["label"] == "which column is the label: subscribed, housing, default"
 
 
-def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(tmp_path):
     month = pl.Series([1, 31] * 250)
     table = tmp_path / "one.parquet"
     rows(day=month).write_parquet(table)
@@ -371,7 +355,7 @@ def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(
         assert (found.settings["day"], found.newest) == ("date", DAY)
 
 
-def test_no_list_of_candidates_is_cut(tmp_path: pathlib.Path) -> None:
+def test_no_list_of_candidates_is_cut(tmp_path):
     many = rows(**{f"c{number}": pl.Series([0, 1] * 250) for number in range(12)})
     found = propose(look(put(tmp_path / "scores", many.rename({"clicked": "z"}))), {})
     listed = ", ".join(["z", *(f"c{number}" for number in range(12))])

@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,7 @@ from workers.lake.checkpoints import (
     read_checkpoint,
 )
 from workers.lake.layout import Lake, check_name
-from workers.lake.manifest import (
-    Feature,
-    Label,
-    LabelColumn,
-    LabelState,
-    Manifest,
-    Privacy,
-    class_word,
-    named_twice,
-)
+from workers.lake.manifest import Feature, Label, LabelColumn, Manifest, class_word, named_twice
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.join_context import JoinContext
@@ -41,6 +33,19 @@ from workers.sources.source import Digests, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
+
+
+class Same:
+    """A member that is that of a part; `name` is its path there, its own name where left out."""
+
+    def __init__(self, part: str, name: str | None = None) -> None:
+        self.part, self.path = part, name
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self.of = attrgetter(f"{self.part}.{self.path or name}")
+
+    def __get__(self, whole: Any, _: type) -> Any:
+        return self.of(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +69,17 @@ class CheckpointSource:
     declared: bool = False
     trust: Trust = Trust.SELF
 
-    @property
-    def model(self) -> str:
-        """Name of the audited model."""
-        return self.target.manifest.model
-
-    @property
-    def day(self) -> dt.date:
-        """The audited day."""
-        return self.target.manifest.day
-
-    @property
-    def days(self) -> tuple[dt.date, ...]:
-        """The days whose labels play, ascending; the audited one is the last."""
-        return self.place.days
+    model = Same("target.manifest")
+    day = Same("target.manifest")
+    privacy = Same("target.manifest")
+    label_state = Same("target.manifest", "label.state")
+    days = Same("place")
+    version = Same("place")
+    arms = Same("place")
+    hashed_kind = Same("place")
+    where_rows_are = Same("place")
+    present = Same("place", "today")
+    labels_key = Same("place", "key")
 
     @property
     def label(self) -> LabelColumn:
@@ -88,16 +90,6 @@ class CheckpointSource:
         target, proxy = self.target.manifest.label, self.proxy.manifest.label
         column = self.place.label or target.column
         return LabelColumn(column=column, classes=_classes_of_both(target, proxy))
-
-    @property
-    def label_state(self) -> LabelState:
-        """State of the labels that the target's manifest declares."""
-        return self.target.manifest.label.state
-
-    @property
-    def privacy(self) -> Privacy | None:
-        """The declaration of the target's manifest."""
-        return self.target.manifest.privacy
 
     @property
     def proxy_is_earlier(self) -> bool:
@@ -139,14 +131,8 @@ class CheckpointSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The label, what says the arm, the and the features of both models."""
-        features = (feature.name for feature in self.features)
-        return (self.label.column, *self.place.columns, *features)
-
-    @property
-    def version(self) -> int | None:
-        """Version of the table that holds the rows; None in the lake."""
-        return self.place.version
+        """The label, what says the arm, and the features of both models."""
+        return (self.label.column, *self.place.columns, *self.context)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -178,10 +164,6 @@ class CheckpointSource:
             self.proxy.manifest_sha256,
         )
 
-    def labels_key(self) -> str:
-        """Return what the labels lie in."""
-        return self.place.key()
-
     def find_partition(
         self,
         *,
@@ -190,10 +172,6 @@ class CheckpointSource:
     ) -> tuple[Lake, Partition]:
         """Return the day's label files, and below which root they lie."""
         return self.place.find_partition()
-
-    def where_rows_are(self, left_out: int) -> str:
-        """Return what to look at where too few rows play."""
-        return self.place.where_rows_are(left_out)
 
     def check_columns(
         self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
@@ -206,25 +184,11 @@ class CheckpointSource:
         """Return class indices, -1 for a bad record or another day's, and what is bad."""
         return self.place.labels(batch, self.label)
 
-    def present(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return whether each row is of the day."""
-        return self.place.today(batch)
-
-    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each record was trained on, and whether it was held out."""
-        return self.place.arms(batch)
-
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return whether a hash that divides the records is of text or integers; "" for none."""
-        return self.place.hashed_kind(batch)
-
     def probabilities(
         self, batch: Batch, shared: SharedScores
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what both models predict."""
-        target = self.predicted(self.target, batch, shared)
-        proxy = self.predicted(self.proxy, batch, shared)
-        return target, proxy
+        return self.predicted(self.target, batch, shared), self.predicted(self.proxy, batch, shared)
 
     def predicted(
         self,
@@ -246,11 +210,7 @@ class CheckpointSource:
         """
         asked = (checkpoint, instead, self.place.reading)
         if asked not in shared.made:
-            today = self.place.today(batch)
-            if shared.asked is not None:
-                today = today & shared.asked
-            scored = _scored(checkpoint, batch, shared, self.place, today, instead)
-            shared.made[asked] = scored if today.all() else _among_others(scored, today)
+            shared.made[asked] = _scored(checkpoint, batch, shared, self.place, instead)
         return aligned(shared.made[asked], checkpoint.manifest.label.words, self.label.words)
 
 
@@ -302,7 +262,12 @@ def lake_checkpoints(
     """
     check_name("model", model)
     target = read_checkpoint(lake, model, day, declared=declared)
-    _check_dataset(target.manifest, dataset)
+    if dataset not in {None, target.manifest.dataset}:
+        raise NotEvaluableError(
+            Reason.MANIFEST_INVALID,
+            f"The manifest of {model} for {day} names the dataset {target.manifest.dataset}, the "
+            f"settings allow {dataset} alone: change one of them.",
+        )
     trained = target.manifest.trained_on
     if not trained.first <= day <= trained.last:
         raise NotEvaluableError(
@@ -311,9 +276,8 @@ def lake_checkpoints(
             f"{trained.last}, so it never saw the labels of {day}.",
         )
     first = _first_day(target.manifest, day, plan)
-    proxy_day = lake.proxy_day(model, first, within_days=plan.proxy_within_days)
-    if proxy_day is None:
-        proxy_day = lake.first_proxy_day(model, first, day)
+    earlier = lake.proxy_day(model, first, within_days=plan.proxy_within_days)
+    proxy_day = earlier or lake.first_proxy_day(model, first, day)
     if proxy_day is None:
         raise no_proxy(model, first, plan)
     return target, read_checkpoint(lake, model, proxy_day)
@@ -358,15 +322,6 @@ def fitting(source: CheckpointSource, plan: Plan) -> CheckpointSource:
     for checkpoint in (source.target, source.proxy):
         _check_features(checkpoint.manifest, source.place, plan, label=source.label.column)
     return source
-
-
-def _check_dataset(manifest: Manifest, allowed: str | None) -> None:
-    if allowed not in {None, manifest.dataset}:
-        raise NotEvaluableError(
-            Reason.MANIFEST_INVALID,
-            f"The manifest of {manifest.model} for {manifest.day} names the dataset "
-            f"{manifest.dataset}, the settings allow {allowed} alone: change one of them.",
-        )
 
 
 def _check_features(manifest: Manifest, place: LabelPlace, plan: Plan, *, label: str) -> None:
@@ -425,22 +380,29 @@ def _scored(
     batch: Batch,
     shared: SharedScores,
     place: LabelPlace,
-    today: NDArray[np.bool_],
     instead: tuple[str, str] | None,
 ) -> NDArray[np.float64]:
-    """Return what a model says of the day's rows alone, shape (rows of the day, classes)."""
-    manifest, made = checkpoint.manifest, shared.made
-    if not today.any():
-        return np.empty((0, len(manifest.label.classes)))
-    reads = (checkpoint.described.categories, checkpoint.described.takes)
-    features = (manifest.format, manifest.features, reads, instead, place.reading)
-    with shared.stage("pool"):
-        if features not in made:
-            frame = batch.features(manifest, stored=place.stored)
-            frame = _instead(frame if today.all() else frame.filter(today), instead)
-            made[features] = as_inputs(checkpoint, frame)
-    with shared.stage("predict"):
-        return predict(checkpoint, made[features])
+    """Return what a model says of the day's rows, and equal probabilities of all others."""
+    manifest, made, today = checkpoint.manifest, shared.made, place.today(batch)
+    if shared.asked is not None:
+        today = today & shared.asked
+    classes = len(manifest.label.classes)
+    scored = np.empty((0, classes))
+    if today.any():
+        reads = (checkpoint.described.categories, checkpoint.described.takes)
+        features = (manifest.format, manifest.features, reads, instead, place.reading)
+        with shared.stage("pool"):
+            if features not in made:
+                frame = batch.features(manifest, stored=place.stored)
+                frame = _instead(frame if today.all() else frame.filter(today), instead)
+                made[features] = as_inputs(checkpoint, frame)
+        with shared.stage("predict"):
+            scored = predict(checkpoint, made[features])
+    if today.all():
+        return scored
+    every = np.full((today.size, classes), 1.0 / classes)
+    every[today] = scored
+    return every
 
 
 def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFrame:
@@ -451,10 +413,3 @@ def _instead(frame: pl.DataFrame, instead: tuple[str, str] | None) -> pl.DataFra
     kind = frame.schema[name]
     told = pl.lit(value == "true") if kind == pl.Boolean else pl.lit(value).cast(kind)
     return frame.with_columns(told.alias(name))
-
-
-def _among_others(scored: NDArray[np.float64], today: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the day's probabilities at their rows, and equal ones at the rows of other days."""
-    every = np.full((today.size, scored.shape[1]), 1.0 / scored.shape[1])
-    every[today] = scored
-    return every

@@ -19,20 +19,20 @@ from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Privacy
 from workers.lake.places import check_uri, local_path, split_day_path
 from workers.plan import Plan
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.checkpoint_source import (
     CheckpointSource,
     fitting,
     lake_checkpoints,
     no_proxy,
 )
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.sources.checkpoints.label_places import TableLabels
-from workers.sources.checkpoints.label_tables import LabelTable
 from workers.sources.checkpoints.placed_models import (
     PlacedModel,
     find_earlier,
     find_model_file,
     read_model_file,
+    stored_kind,
 )
 from workers.sources.tables.table_files import TableDay, find_day, parent_of, without_csv
 
@@ -126,14 +126,10 @@ def find_in_place(
         raise no_proxy(model, day, plan, registered_before=begins)
     given = dataclasses.replace(given, proxy=earlier)
     assert given.target is not None  # noqa: S101  # as find_ready returns it
+    kind_of = functools.partial(_kind_of_column, found, given.labels)
     target, proxy = (
         read_model_file(
-            file,
-            paths,
-            given.labels,
-            model=model,
-            privacy=given.privacy,
-            kind_of=functools.partial(_stored_kind, found, given.labels),
+            file, paths, given.labels, model=model, privacy=given.privacy, kind_of=kind_of
         )
         for file in (given.target, earlier)
     )
@@ -178,7 +174,7 @@ def _check_manifest_alone(given: InPlace, model: str, day: dt.date) -> None:
             )
 
 
-def _stored_kind(found: TableDay, labels: LabelTable, feature: str) -> str | None:
+def _kind_of_column(found: TableDay, labels: LabelTable, feature: str) -> str | None:
     """Return the kind of a feature by how its column is stored; None where there is no such.
 
     A file that lacks the column, or holds no value of it, says no kind.
@@ -188,9 +184,7 @@ def _stored_kind(found: TableDay, labels: LabelTable, feature: str) -> str | Non
         schema = _schema(found.root, file)
         kind = schema.field(column).type if schema.names.count(column) == 1 else pa.null()
         if not pa.types.is_null(kind):
-            numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-            number = pa.types.is_boolean(kind) or any(is_one(kind) for is_one in numbers)
-            return "numeric" if number else "categorical"
+            return stored_kind(kind)
     return None  # the reader of the rows says so
 
 

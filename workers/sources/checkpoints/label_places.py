@@ -15,7 +15,7 @@ from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import LabelTable
 from workers.sources.tables.table_files import TableDay, partition_of
 from workers.sources.tables.table_rows import DayRows
 
@@ -26,32 +26,23 @@ class LakeLabels:
 
     Attributes:
         lake: where they are.
-        dataset: whose they are.
+        name: of the dataset.
         days: the audited day last; before it, those whose labels play with it.
     """
 
     lake: Lake
-    dataset: str
+    name: str
     days: tuple[dt.date, ...]
 
-    @property
-    def name(self) -> str:
-        """The dataset."""
-        return self.dataset
-
     version: ClassVar[int | None] = None  # a folder has no versions
-
     label: ClassVar[str | None] = None  # the manifests name it
-
     columns: ClassVar[tuple[str, ...]] = (SPLIT,)
-
     arm_column: ClassVar[str] = SPLIT
-
     reading: ClassVar[Hashable] = None  # all rows are read, by the models' own names
 
     def key(self) -> str:
         """Return the dataset, and the days before the audited one."""
-        return " ".join(["lake", self.dataset, *map(str, self.days[:-1])])
+        return " ".join(["lake", self.name, *map(str, self.days[:-1])])
 
     def meaning(self) -> dict[str, Any] | None:
         """Return None: manifests say it all."""
@@ -59,11 +50,9 @@ class LakeLabels:
 
     def find_partition(self) -> tuple[Lake, Partition]:
         """Return the dataset's label partitions of the days, as one."""
-        if len(self.days) == 1:
-            found = find_partition(self.lake, self.dataset, self.days[0])
-        else:
-            found = find_days(self.lake, self.dataset, self.days)
-        return self.lake, found
+        if self.days[1:]:
+            return self.lake, find_days(self.lake, self.name, self.days)
+        return self.lake, find_partition(self.lake, self.name, self.days[0])
 
     def stored(self, feature: Feature) -> Feature:
         """Return the feature: columns have the models' names."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from workers.exceptions import NotEvaluableError, Reason
@@ -20,8 +21,7 @@ from workers.lake.layout import Lake, check_name
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
 from workers.lake.mlflow_registry import RegisteredFile, find_registered, read_artifact
 from workers.lake.places import day_path, split_day_path
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,15 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
     """
     check_name("model", model)
     if paths.registered:
-        return _find_registered(paths, model, day)
+        address = day_path(paths.path, model, day)
+        found = find_registered(address, paths.artifacts or ())
+        if found is None:
+            raise NotEvaluableError(
+                Reason.MISSING_TARGET,
+                f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
+                f"{address} that is ready; set the alias when the day's model is registered.",
+            )
+        return PlacedModel(**dataclasses.asdict(found), day=day)
     for template in (paths.path, paths.ready):
         if template is None:
             continue
@@ -66,18 +74,6 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
                 "missing.",
             )
     return PlacedModel(*split_day_path(paths.path, model, day), day=day)
-
-
-def _find_registered(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
-    address = day_path(paths.path, model, day)
-    found = find_registered(address, paths.artifacts or ())
-    if found is None:
-        raise NotEvaluableError(
-            Reason.MISSING_TARGET,
-            f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
-            f"{address} that is ready; set the alias when the day's model is registered.",
-        )
-    return PlacedModel(**dataclasses.asdict(found), day=day)
 
 
 def find_earlier(
@@ -103,6 +99,14 @@ def find_earlier(
         if registered_before is None or (at is not None and at < registered_before):
             return found
     return None
+
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+
+
+def stored_kind(kind: pa.DataType) -> str:
+    """Return the kind of a feature by how its column is stored."""
+    return "numeric" if any(is_one(kind) for is_one in _NUMBERS) else "categorical"
 
 
 def read_model_file(

@@ -3,13 +3,13 @@
 import datetime as dt
 import json
 import pathlib
+from operator import attrgetter
 from typing import Any
 
 import deltalake
 import numpy as np
 import polars as pl
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.audits import run_audits
 from tests.support.frameworks import Trained, put_trained
@@ -48,23 +48,15 @@ from workers.lake.layout import Lake
 from workers.plan import Attribute, Plan
 from workers.sources.checkpoints import checkpoint_source
 from workers.sources.checkpoints.in_place import InPlace
-from workers.sources.checkpoints.label_tables import LabelTable
+from workers.sources.checkpoints.in_place_settings import LabelTable
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRow
 
-
-def counted(row: AuditRow) -> tuple[Any, ...]:
-    """Return what does not depend on the files' names, which key the games."""
-    return (
-        row.records,
-        row.control_records,
-        row.epsilon_if_proxy_right,
-        row.target_log_loss,
-        row.proxy_log_loss,
-        row.target_sha256,
-        row.proxy_sha256,
-        row.verdict,
-    )
+# What does not depend on the files' names, which key the games.
+counted = attrgetter(
+    "records", "control_records", "epsilon_if_proxy_right", "target_log_loss", "proxy_log_loss",
+    "target_sha256", "proxy_sha256", "verdict",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +72,7 @@ def in_the_lake(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.slow
-def test_the_audit_of_a_table_is_that_of_the_lake(
-    models: pathlib.Path, in_the_lake: AuditRow, tmp_path: pathlib.Path, catalog: SqlCatalog
-) -> None:
+def test_the_audit_of_a_table_is_that_of_the_lake(models, in_the_lake, tmp_path, catalog):
     assert in_the_lake.verdict == "violated"
     for day in (EVE, DAY):
         folder = tmp_path / "hive" / f"ds={day}"
@@ -108,9 +98,7 @@ def test_the_audit_of_a_table_is_that_of_the_lake(
 
 
 @pytest.mark.parametrize("feature", ["delay", "city"])
-def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(
-    models: pathlib.Path, tmp_path: pathlib.Path, feature: str
-) -> None:
+def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(models, tmp_path, feature):
     def audited(name: str, second: pl.DataFrame) -> tuple[Any, ...]:
         folder = tmp_path / name / f"ds={DAY}"
         folder.mkdir(parents=True)
@@ -127,9 +115,7 @@ def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(
 
 
 @pytest.mark.parametrize("rule", [None, "arm = 'holdout'"])
-def test_a_split_that_folders_say_is_that_of_a_column(
-    models: pathlib.Path, in_the_lake: AuditRow, tmp_path: pathlib.Path, rule: str | None
-) -> None:
+def test_a_split_that_folders_say_is_that_of_a_column(models, in_the_lake, tmp_path, rule):
     for (arm,), rows in stored(DAY).drop("ds").group_by("arm"):
         folder = tmp_path / f"ds={DAY}" / f"arm={arm}"
         folder.mkdir(parents=True)
@@ -142,7 +128,7 @@ def test_a_split_that_folders_say_is_that_of_a_column(
     assert "takes 'city' as a feature" in told
 
 
-def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path):
     for day in (EVE, DAY):
         shallow = train(day, max_depth=1, eta=0.01, kind="ubj")
         put_file(tmp_path / f"{day}.ubj", shallow.content)
@@ -152,7 +138,7 @@ def test_a_model_that_learned_nothing_by_heart_is_not_accused(tmp_path: pathlib.
 
 
 @pytest.mark.slow
-def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: pathlib.Path) -> None:
+def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path):
     table = delta(tmp_path / "t")
     before = EVE - dt.timedelta(days=1)
     for day, content in ((before, train(EVE).content), (DAY, train(DAY).content)):
@@ -180,9 +166,7 @@ def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path: path
 
 
 @pytest.mark.slow
-def test_where_all_lies_changes_no_number_and_what_it_means_does(
-    models: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_where_all_lies_changes_no_number_and_what_it_means_does(models, tmp_path):
     def identity(table: pathlib.Path, where: pathlib.Path, **changes: Any) -> Any:
         row = audit(InPlace(labels(table, **changes), paths(where), PRIVACY)).audit
         return row.target_manifest_sha256, row.proxy_manifest_sha256
@@ -198,9 +182,7 @@ def test_where_all_lies_changes_no_number_and_what_it_means_does(
     assert identity(table, models, unit="flight") != first
 
 
-def test_only_the_days_rows_are_scored(
-    models: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_days_rows_are_scored(models, tmp_path, monkeypatch):
     (tmp_path / "t").mkdir()
     # Row groups of one day, of the other, and of both.
     both = pl.concat([stored(EVE), stored(DAY)])
@@ -219,32 +201,22 @@ def test_only_the_days_rows_are_scored(
 
 
 @pytest.mark.slow
-def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(
-    models: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_two_models_that_read_other_columns_of_one_table_share_its_read_alone(models, tmp_path):
     table = tmp_path / "t"
     for day in (EVE, DAY):
         rows = stored(day).with_columns(shifted=(pl.col("dep_hour") + 12) % 24)
         deltalake.write_deltalake(str(table), rows, mode="append")
-    requests = [
-        Request(
-            "ads",
-            PLAN,
-            external_inputs=InPlace(labels(table, columns={"hour": name}), paths(models)),
-        )
-        for name in ("dep_hour", "shifted")
-    ]
+    hours = [labels(table, columns={"hour": name}) for name in ("dep_hour", "shifted")]
+    requests = [Request("ads", PLAN, external_inputs=InPlace(one, paths(models))) for one in hours]
     together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
-    alone = [
-        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
-    ]
+    alone = [next(run_audits(EMPTY_LAKE, DAY, [one], executor=InProcess())) for one in requests]
     assert [figures(record) for record in together] == [figures(record) for record in alone]
     losses = {record.audit.target_log_loss for record in together}
     assert len(losses) == 2
 
 
 @pytest.mark.slow
-def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) -> None:
+def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     for day in (EVE, DAY):
         put_labels(lake, day, ROWS[day])
@@ -263,9 +235,7 @@ def test_a_manifest_in_the_lake_and_labels_in_a_table(tmp_path: pathlib.Path) ->
     assert "_SUCCESS is missing" in refused(given, "missing_target", lake=lake, name="good")
 
 
-def test_an_attribute_of_another_name_and_persons_are_played(
-    models: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_an_attribute_of_another_name_and_persons_are_played(models, tmp_path):
     table = tmp_path / "t"
     for day in (EVE, DAY):
         deltalake.write_deltalake(str(table), stored(day).rename({"city": "town"}), mode="append")
@@ -275,10 +245,8 @@ def test_an_attribute_of_another_name_and_persons_are_played(
         PRIVACY,
     )
     persons = audit(given, plan=Plan(repetitions=4, privacy_unit="flight")).audit
-    assert (persons.privacy_unit, persons.records) == (
-        "flight",
-        ROWS[DAY].filter(split="train").height,
-    )
+    trained = ROWS[DAY].filter(split="train").height
+    assert (persons.privacy_unit, persons.records) == ("flight", trained)
     attribute = Attribute(column="city", values=("AMS", "BER", "CDG"))
     plan = Plan(repetitions=4, secret="attribute", attribute=attribute)  # noqa: S106
     row = audit(given, plan=plan).audit
@@ -286,7 +254,7 @@ def test_an_attribute_of_another_name_and_persons_are_played(
 
 
 @pytest.mark.slow
-def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(tmp_path: pathlib.Path) -> None:
+def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(tmp_path):
     put_file(tmp_path / f"{DAY}.json", train(DAY, kind="json").content)
     put_file(tmp_path / f"{EVE}.json", train(DAY, kind="json", seed=7, max_bin=200).content)
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
@@ -294,9 +262,7 @@ def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(tmp_path: pa
     assert "The earlier model knows labels of 2026-03-02" in told
 
 
-def test_a_day_is_ready_when_its_files_and_its_rows_are(
-    models: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_day_is_ready_when_its_files_and_its_rows_are(models, tmp_path):
     table = delta(tmp_path / "t")
 
     def given(**changes: Any) -> InPlace:
@@ -316,6 +282,9 @@ def test_a_day_is_ready_when_its_files_and_its_rows_are(
     assert audit(given(models=True)).audit.status == "evaluated"
 
 
+TELLS = "takes 'city' as a feature, which says which"
+
+
 @pytest.mark.parametrize(
     ("table", "where", "code", "words"),
     [
@@ -328,13 +297,8 @@ def test_a_day_is_ready_when_its_files_and_its_rows_are(
         ({"version": 0}, {}, "missing_labels", "has no ds = 2026-03-02"),
         ({"classes": (1, 2)}, {}, "label_invalid", "correct the labels, or labels.classes"),
         ({"classes": (0, 1, 2)}, {}, "checkpoint_invalid", "but the settings list [0, 1, 2]"),
-        ({"split": "city"}, {}, "feature_invalid", "takes 'city' as a feature, which says which"),
-        (
-            {"holdout": "bucket(city, 5) = 0"},
-            {},
-            "feature_invalid",
-            "takes 'city' as a feature, which says which",
-        ),
+        ({"split": "city"}, {}, "feature_invalid", TELLS),
+        ({"holdout": "bucket(city, 5) = 0"}, {}, "feature_invalid", TELLS),
         ({"holdout": "arm = 'nobody'"}, {}, "no_holdout", "see that labels.holdout, arm = 'nobo"),
         ({"columns": {"hour": "city"}}, {}, "feature_invalid", "as String, but it is taken as"),
         ({}, {"path": "{day}.json"}, "missing_target", "2026-03-02.json is missing"),
@@ -344,13 +308,8 @@ def test_a_day_is_ready_when_its_files_and_its_rows_are(
     ],
 )
 def test_each_mistake_ends_in_a_sentence_that_says_what_to_set(
-    models: pathlib.Path,
-    tmp_path: pathlib.Path,
-    table: dict[str, Any],
-    where: dict[str, Any],
-    code: str,
-    words: str,
-) -> None:
+    models, tmp_path, table, where, code, words
+):
     if "path" in where:
         where = {"path": f"{tmp_path}/{where['path']}"}
     found = labels(delta(tmp_path / "t")).model_dump() | table
@@ -358,9 +317,7 @@ def test_each_mistake_ends_in_a_sentence_that_says_what_to_set(
     assert words in refused(given, code)
 
 
-def test_a_day_without_a_checkpoint_or_rows_or_an_earlier_model_is_said(
-    models: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_day_without_a_checkpoint_or_rows_or_an_earlier_model_is_said(models, tmp_path):
     given = InPlace(labels(delta(tmp_path / "t")), paths(models))
     later = DAY + dt.timedelta(days=1)
     assert f"{later:%Y/%m/%d}/model.json is missing" in refused(given, "missing_target", day=later)

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import pathlib
 
 import deltalake
 import polars as pl
@@ -29,13 +28,13 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.places import split_day_path
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
 from workers.sources.checkpoints.in_place import InPlace
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths
 from workers.sources.checkpoints.placed_models import find_earlier
 from workers.warehouse.record_digest import seal
 
 
-def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pathlib.Path) -> None:
+def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path):
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
 
     def found() -> dt.date | None:
@@ -49,7 +48,7 @@ def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path: pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lightgbm", "onnx"])
-def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: str) -> None:
+def test_other_frameworks_files_say_what_they_are(tmp_path, kind):
     learn = {"lightgbm": train_lightgbm, "onnx": train_onnx}[kind]
     ending = {"lightgbm": "lgb", "onnx": "onnx"}[kind]
     for seed, day in enumerate((EVE, DAY)):
@@ -66,27 +65,25 @@ def test_other_frameworks_files_say_what_they_are(tmp_path: pathlib.Path, kind: 
     assert row.target_log_loss < 0.6  # it knows what it was trained for
 
 
-def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path):
     import xgboost  # noqa: PLC0415
 
     names = ["delay", "hour"]
-    for day in (EVE, DAY):
-        rows = ROWS[day].filter(split="train")
-        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
-        put_file(
-            tmp_path / f"{day}.json", bytes(xgboost.train({"nthread": 1}, data, 2).save_raw("json"))
-        )
     table = labels(delta(tmp_path / "t"))
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
+
+    def put(**learn: object) -> None:
+        for day in (EVE, DAY):
+            rows = ROWS[day].filter(split="train")
+            data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
+            trained = xgboost.train({"nthread": 1} | learn, data, 2)
+            put_file(tmp_path / f"{day}.json", bytes(trained.save_raw("json")))
+
+    put()
     assert "gives no probabilities" in refused(InPlace(table, where), "checkpoint_invalid")
-    for day in (EVE, DAY):
-        rows = ROWS[day].filter(split="train")
-        data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
-        logistic = {"nthread": 1, "objective": "binary:logistic"}
-        put_file(tmp_path / f"{day}.json", bytes(xgboost.train(logistic, data, 2).save_raw("json")))
-    assert "has no column 'f0': correct labels.columns" in refused(
-        InPlace(table, where), "label_invalid"
-    )
+    put(objective="binary:logistic")
+    said = refused(InPlace(table, where), "label_invalid")
+    assert "has no column 'f0': correct labels.columns" in said
     told = table.model_copy(update={"columns": {"f0": "delay", "f1": "dep_hour"}})
     assert audit(InPlace(told, where)).audit.status == "evaluated"
     listed = where.model_copy(update={"features": tuple(names)})
@@ -94,9 +91,7 @@ def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path: pathl
 
 
 @pytest.mark.slow
-def test_an_mlflow_registry_names_the_models(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, models: pathlib.Path
-) -> None:
+def test_an_mlflow_registry_names_the_models(tmp_path, monkeypatch, models):
     flavors = "flavors:\n  xgboost: {data: model.json}\n"
     monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
     with mlflow_stub() as registry:
@@ -138,7 +133,7 @@ CLOUDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_layouts_of_hosted_training_are_templates(cloud: str, tmp_path: pathlib.Path) -> None:
+def test_layouts_of_hosted_training_are_templates(cloud, tmp_path):
     """As their documentation has them, on moto's S3: neither service was asked."""
     page = (ROOT / "docs" / "how-to" / "own-models.md").read_text(encoding="utf-8")
     rows = delta(tmp_path / "rows")

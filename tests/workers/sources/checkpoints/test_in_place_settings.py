@@ -1,11 +1,10 @@
-"""Valid and refused values of `[models.checkpoints]` in the settings."""
-
-from typing import Any
+"""Refused values of `[models.checkpoints]` and `[models.labels]` in the settings."""
 
 import pytest
 from pydantic import ValidationError
 
-from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
+from tests.support.in_place import labels
+from workers.sources.checkpoints.in_place_settings import CheckpointPaths
 
 
 @pytest.mark.parametrize(
@@ -28,6 +27,20 @@ from workers.sources.checkpoints.checkpoint_paths import CheckpointPaths
         ({"path": "{day}.json", "ready": "done/{date}"}, "ready"),
     ],
 )
-def test_what_settings_cannot_say_of_model_files(changes: dict[str, Any], words: str) -> None:
+def test_what_settings_cannot_say_of_model_files(changes, words):
     with pytest.raises(ValidationError, match=words):
         CheckpointPaths.model_validate(changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"classes": (0, 0)}, "names one twice"),
+        ({"record": "id"}, "Extra inputs"),
+        ({"holdout": "x > 1"}, "is not a rule"),
+        ({"ready": "done"}, "names no day"),
+    ],
+)
+def test_what_settings_cannot_say_of_labels(changes, words):
+    with pytest.raises(ValidationError, match=words):
+        labels("t", **changes)
