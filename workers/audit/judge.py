@@ -67,11 +67,7 @@ class Grounds:
     """What a night's judgement rests on.
 
     Attributes:
-        inputs: what was asked for and read.
-        result: what was counted.
-        tallies: of it, as they are read.
         privacy: the guarantee that the bound is held against; None where there is none.
-        evidence: against it.
         arms: how training and holdout compare; None where nothing rests on it.
     """
 
@@ -127,7 +123,9 @@ def judged(grounds: Grounds) -> tuple[Judged, tuple[RemarkKind, ...]]:
         held_back="" if grounds.arms is None else grounds.arms.doubt_sentence,
         signs=signs,
     )
-    played = _days(source, plan), _drawn(result, grounds.evidence)
+    played, evidence = [_days(source, plan)], grounds.evidence
+    if result.draw is not None:
+        played += [result.draw.sentence(evidence.records, evidence.control_game.records)]
     reason = " ".join(filter(None, (found.reason, *played)))
     kinds = tuple(dict.fromkeys(each.kind for each in remarks))
     return Judged(found.verdict, found.code, reason, found.detail), kinds
@@ -247,13 +245,6 @@ def same_answers(known: FidelityTally, epsilon_lower: float) -> str:
         "On the holdout the target answers exactly as the earlier model does, so this audit "
         "compares a model with itself: see whether its file is the earlier one, saved anew."
     )
-
-
-def _drawn(result: PartialResult, evidence: Evidence) -> str:
-    """Return that lots chose the rows that played, where they did."""
-    if result.draw is None:
-        return ""
-    return result.draw.sentence(evidence.records, evidence.control_game.records)
 
 
 def excluded(rows: int, records: int) -> str:

@@ -42,14 +42,7 @@ _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?$")
 class AskedLabels:
     """What is asked of a table of labels.
 
-    Attributes:
-        true: column of the label that the mechanism read, not of one that was corrected later.
-        released: column of what the mechanism answered.
-        declared: the guarantee for one label.
-        record: column that says whose label it is; `EVERY_ROW` where each row is a record.
-        reads: columns that the mechanism reads beside the label and its coin.
-        time: column that orders the rows, in which neighbours may share a coin.
-        seed: another draw of the halves that are searched.
+    Columns are named as in `ReleasedLabels`; a `seed` draws other halves that are searched.
     """
 
     true: str
@@ -68,8 +61,6 @@ class JudgedLabels:
     Attributes:
         code: of the verdict, in a fixed word; None for `not_refuted`.
         reason: the cause, and then what to do.
-        records: that were tested.
-        classes: that true labels have.
         strata: in which the mechanism's channel may differ.
         remarks: sentences beside the verdict.
         digest: of the rows' records, labels and strata.

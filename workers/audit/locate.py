@@ -35,8 +35,6 @@ class Segment:
 
     Attributes:
         segment: which rows, in words that are safe to show.
-        records: training records in it.
-        control_records: holdout records in it.
         named: whether a leak in it is proved.
         epsilon_lower: its bound; 0 where it is not named.
         qvalue: the share of false names at which it would be named.

@@ -38,12 +38,7 @@ _TOGETHER = 4
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """The record of one audit.
-
-    Attributes:
-        record: whatever the audit came to.
-        unexpected: what the caller logs of errors that are not the input's, with their traceback.
-    """
+    """The record of one audit, and what its caller logs of errors that are not the input's."""
 
     record: AuditRecord
     unexpected: tuple[str, ...]

@@ -36,9 +36,7 @@ class Rehearsal:
 
     Attributes:
         training: records that training saw, of those that were read.
-        holdout: records that it did not see.
         whole: whether all of the day was read.
-        source: where the night comes from.
         units_in_both_splits: of the privacy units that were sampled, those in the holdout that have
             training rows too, and so are no control.
         other_unit: why the declaration is not held against the bound; "" where it is.

@@ -9,14 +9,13 @@ import hashlib
 import hmac
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds.released_labels import Declared, LabelNight
 from privcore.lower_bounds.windows import Night
+from workers.audit.declaration import family_of
 from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels
 from workers.audit.proving import failure_record
 from workers.audit.record import declared_columns, digest_of, flat, identity_of
@@ -46,21 +45,31 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     privacy, table = _declared(given, request.model, day), given.released_labels
     declared = Declared(privacy.epsilon, privacy.delta, plan.night_significance)
     judged, version = _judged(table, day, declared, seed=plan.seed)
-    if judged.night is None:
+    found, doubtful = judged.found, judged.doubtful
+    if judged.night is None or found is None:
         raise NotEvaluableError(Reason.TOO_FEW_RECORDS, judged.reason)
     pinned = table.model_copy(update={"version": version})
     read = given.model_copy(update={"released_labels": pinned})
-    digest = _keyed(judged.digest, request.digest_key)
+    digest, key = judged.digest, request.digest_key
+    if key:  # so that no reader can try a label
+        digest = hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()
     meaning = read.model_dump_json(exclude={"released_labels": {"table", "catalog", "version"}})
     audit_id = digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning})
     identity = identity_of(audit_id, labels=digest) | {"target_sha256": read.target}
-    night = _silent(judged.night) if judged.doubtful else judged.night
+    identity |= {"model": request.model, "day": day}
+    night = _silent(judged.night) if doubtful else judged.night
     audit = AuditRow(
         **identity,
         **declared_columns(privacy, None),
-        **_figures(judged, night),
-        model=request.model,
-        day=day,
+        verdict=judged.verdict,
+        reason_code=judged.code,
+        reason=" ".join([judged.reason, *judged.remarks]),
+        records=judged.records,
+        epsilon_lower=0.0 if doubtful else found.epsilon_lower,
+        epsilon_ceiling=night.epsilon_ceiling,
+        sees_from=found.sees_from if math.isfinite(found.sees_from) else None,
+        claim_pvalue=1.0 if doubtful else found.pvalue,
+        claim_evalue=float(np.exp(night.claimed.log_wealth).mean()),
         recorded_at=dt.datetime.now(dt.UTC),
         status=Status.EVALUATED,
         source=read.to_json(),
@@ -72,9 +81,7 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     )
     wealth = WealthRow(
         **identity,
-        model=request.model,
-        day=day,
-        family=PureDP().name if privacy.delta == 0.0 else ApproxDP().name,
+        family=family_of(privacy.delta, None).name,
         delta=privacy.delta,
         neighbors=privacy.neighbors,
         epsilon_declared=privacy.epsilon,
@@ -126,11 +133,6 @@ def _as_days(column: pl.Series) -> pl.Series:
     return days
 
 
-def _keyed(digest: str, key: bytes) -> str:
-    """Return a digest of labels under the warehouse's key, by which no reader can try a label."""
-    return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest() if key else digest
-
-
 def _declared(given: ReleasedNight, model: str, day: dt.date) -> Privacy:
     """Return what is declared of one label.
 
@@ -160,20 +162,3 @@ def _silent(night: LabelNight) -> LabelNight:
         ),
         0.0,
     )
-
-
-def _figures(judged: JudgedLabels, night: LabelNight) -> dict[str, Any]:
-    """Return the columns of what was found; silence where a doubt voids it."""
-    found, doubtful = judged.found, judged.doubtful
-    assert found is not None  # noqa: S101  # beside every night
-    return {
-        "verdict": str(judged.verdict),
-        "reason_code": judged.code,
-        "reason": " ".join([judged.reason, *judged.remarks]),
-        "records": judged.records,
-        "epsilon_lower": 0.0 if doubtful else found.epsilon_lower,
-        "epsilon_ceiling": night.epsilon_ceiling,
-        "sees_from": found.sees_from if math.isfinite(found.sees_from) else None,
-        "claim_pvalue": 1.0 if doubtful else found.pvalue,
-        "claim_evalue": float(np.exp(night.claimed.log_wealth).mean()),
-    }

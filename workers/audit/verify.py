@@ -175,7 +175,12 @@ def verify(
             f"{len(differences)} stored values are not what the lake gives.",
             differences,
         )
-    how = _how_reproduced(_figures(record), rounded=len(not_the_same))
+    how, rounded = f" to the bit: {_figures(record)} values", len(not_the_same)
+    if rounded:
+        how = (
+            f": {_figures(record)} values, all to the bit but {rounded} within a billionth of what "
+            "is stored, as another kind of processor may round"
+        )
     return found(Finding.REPRODUCED, f"Every stored figure is reproduced{how}.")
 
 
@@ -196,16 +201,6 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
     if source.digests().target != record.audit.target_sha256:
         raise TerminalError("The model's file has changed since the audit: audit it again.")
     return read_asked(source, request.plan, executor)
-
-
-def _how_reproduced(figures: int, *, rounded: int) -> str:
-    """Return to which digit figures are reproduced, in words."""
-    if not rounded:
-        return f" to the bit: {figures} values"
-    return (
-        f": {figures} values, all to the bit but {rounded} within a billionth of what is stored, "
-        "as another kind of processor may round"
-    )
 
 
 def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:

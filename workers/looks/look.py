@@ -103,14 +103,10 @@ class Seen:
     """One batch of one game, as looks see it.
 
     Attributes:
-        source: of the game.
-        plan: of the game.
         batch: consecutive rows of one row group, at `batch.place`. It has the columns of all games
             of the pass: a look asks for those of its own source or plan, by name.
         scores: what was computed of the batch. On a large day rows that neither play nor are among
             the first of a file have equal probabilities of all classes.
-        playing: which rows play.
-        opened: the row group.
     """
 
     source: Source
@@ -170,14 +166,7 @@ Looks = Mapping[type[Look], Look]
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that looks counted of a night, and what it is to be read with.
-
-    Attributes:
-        source: where the night comes from.
-        plan: how the game was played.
-        looks: what was counted.
-        bad_records: number of records that could not take part.
-    """
+    """All that looks counted of a night, and what it is to be read with."""
 
     source: Source
     plan: Plan

@@ -247,26 +247,22 @@ def with_segments(shared: LabelPass, *, share: float, executor: Executor) -> Lab
 
 
 def _of_moved(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
-    """Return rows of both arms, with how far the target's answer is from what was expected."""
+    """Return rows of both arms, with how far the target is from its student, or from the proxy."""
     playing = players(game, batch)
 
     def said(rows: NDArray[np.int64], _: Batch) -> _Said:
-        moved, nothing = _movement(game, batch, rows)[:, None], np.zeros(rows.size, dtype=np.int64)
+        target, expected = (
+            each[rows] for each in game.source.probabilities(batch, SharedScores.unmetered())
+        )
+        if game.student is not None:
+            folds = row_folds(game, batch, rows)
+            expected = game.student.probabilities(batch, rows, folds)[:, 0]
+        moved = np.abs(learned(target) - learned(expected)).max(axis=1)[:, None]
+        nothing = np.zeros(rows.size, dtype=np.int64)
         return nothing, moved, np.zeros_like(moved), nothing - 1
 
     both = np.sort(np.concatenate([playing.training, playing.holdout]))
     return _taken(game, batch, before, "segments", both, said)
-
-
-def _movement(game: Game, batch: Batch, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how far the target's answer is from the student's, or the proxy's: (some rows,)."""
-    folds = row_folds(game, batch, rows)
-    target, expected = (
-        each[rows] for each in game.source.probabilities(batch, SharedScores.unmetered())
-    )
-    if game.student is not None:
-        expected = game.student.probabilities(batch, rows, folds)[:, 0]
-    return np.asarray(np.abs(learned(target) - learned(expected)).max(axis=1))
 
 
 _COUNTED_ROWS = 1 << 18

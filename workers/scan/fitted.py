@@ -123,15 +123,12 @@ class FittedStudent:
         self, batch: Batch, rows: NDArray[np.int64], folds: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return what to expect of target and proxy, shape (some rows, 2, classes)."""
-        seen = self._seen(batch, rows)
+        numbers, words = read_context(batch, self.features, rows)
+        seen = context_of(numbers, words, self.known)
         target = self.student.predict(seen, folds)
         undecided = np.zeros_like(target)
         proxy = undecided if self.of_proxy is None else self.of_proxy.predict(seen, folds)
         return np.stack([probabilities_of(target), probabilities_of(proxy)], axis=1)
-
-    def _seen(self, batch: Batch, rows: NDArray[np.int64]) -> Context:
-        numbers, words = read_context(batch, self.features, rows)
-        return context_of(numbers, words, self.known)
 
 
 def read_context(

@@ -41,7 +41,19 @@ def scan_labels(
     def on_done(cost: Cost) -> None:
         nonlocal done
         done += 1
-        log_event(_log, _fields(shared, cost))
+        fields = {
+            "event": "work_unit_done",
+            "bytes_read": cost.bytes_read,
+            "models": [game.source.model for game in shared.games.values()],
+            "dataset": shared.partition.dataset,
+            "day": str(shared.partition.day),
+            "shards": cost.unit,
+            "rows": cost.rows,
+            "seconds": round(cost.seconds, 3),
+            "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
+            "worker": cost.worker,
+        }
+        log_event(_log, fields)
         if progress is not None:
             progress(done, len(units))
 
@@ -65,12 +77,7 @@ def scan_labels(
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Result of a pass.
-
-    Attributes:
-        total: what work units add up to.
-        shared: the pass, with its games as they were played.
-    """
+    """What the work units of a pass add up to, and the pass with its games as they were played."""
 
     total: Total[ByGame[PartialResult]]
     shared: LabelPass
@@ -79,22 +86,6 @@ class Scan:
         """Return the only game, and its result beside what was left out of the files before."""
         ((number, game),) = self.shared.games.items()
         return game, self.total.get().parts[number].beside(self.shared.partition.left_out)
-
-
-def _fields(shared: LabelPass, cost: Cost) -> dict[str, object]:
-    """Return what is logged of a work unit."""
-    return {
-        "event": "work_unit_done",
-        "bytes_read": cost.bytes_read,
-        "models": [game.source.model for game in shared.games.values()],
-        "dataset": shared.partition.dataset,
-        "day": str(shared.partition.day),
-        "shards": cost.unit,
-        "rows": cost.rows,
-        "seconds": round(cost.seconds, 3),
-        "cpu_seconds": {stage: round(cpu, 3) for stage, cpu in cost.cpu_seconds.items()},
-        "worker": cost.worker,
-    }
 
 
 def log_event(logger: logging.Logger, fields: Mapping[str, object]) -> None:

@@ -51,12 +51,7 @@ class RowDraw:
     A row's lot follows from its place, from the target, and from all that is read of the rows but
     their labels. So nobody can train otherwise on the rows that play, or lay others where no lot
     falls: that would be another target, or other rows, and all lots would fall anew. No label moves
-    a lot.
-
-    Attributes:
-        training: rows that training saw.
-        holdout: rows that were held out.
-        content: digest of what is read of the rows, but for their labels.
+    a lot (`content` is the digest of the others).
     """
 
     training: int
@@ -213,10 +208,7 @@ class Game:
 class LabelPass:
     """Inputs that all work units of one pass share; Ray puts it once.
 
-    Attributes:
-        lake: below which the files lie.
-        partition: the files.
-        games: by their number, which they keep where some of them are read by themselves.
+    Games keep their number where some of them are read by themselves.
     """
 
     lake: Lake

@@ -370,7 +370,8 @@ def play_arm(
     target, proxy, labels, day = some.target, some.proxy, some.labels, some.group
     plan = game.plan
     repetitions = plan.repetitions
-    fit = _proxy_fit(game, some)
+    # Of an earlier proxy nobody asks whether it knows labels.
+    fit = LabelFit() if game.source.proxy_is_earlier else label_fit(proxy, labels)
     if plan.secret is Secret.MEMBERSHIP:
         # Its game is of pairs, which are made once all records are counted.
         odds = odds_tally(target, proxy, labels)
@@ -398,13 +399,6 @@ def play_arm(
         None if student is None else student[1],
         label_counts(proxy, labels, group=day, groups=days) if many else None,
     )
-
-
-def _proxy_fit(game: Game, records: ScoredRecords) -> LabelFit:
-    """Return how well the proxy held an arm's labels, where that is asked."""
-    if game.source.proxy_is_earlier:
-        return LabelFit()
-    return label_fit(records.proxy, records.labels)
 
 
 def _stream(game: Game, batch: Batch, *purpose: str) -> int:

@@ -61,10 +61,16 @@ def honest(random: np.random.Generator, rows: int) -> pl.DataFrame:
     )
 
 
-def asked(**changes: object) -> AskedLabels:
-    """Return the question about `honest`'s columns."""
+def judge(table: pl.DataFrame, **changes: object) -> JudgedLabels:
+    """Return the answer about `honest`'s columns."""
     given = {"true": "y", "released": "z", "declared": Declared(1.0), "record": "id"}
-    return AskedLabels(**{**given, "time": "time", **changes})  # type: ignore[arg-type]
+    return judge_labels(table, AskedLabels(**{**given, "time": "time", **changes}))  # type: ignore[arg-type]
+
+
+def verdict(told: pl.DataFrame | JudgedLabels, **changes: object) -> str:
+    """Return verdict and reason code of a table, or of what was said of it."""
+    judged = told if isinstance(told, JudgedLabels) else judge(told, **changes)
+    return f"{judged.verdict} {judged.code}"
 
 
 def with_coins(day: pl.DataFrame, keep: NDArray[np.bool_]) -> pl.DataFrame:
@@ -133,15 +139,10 @@ BROKEN: dict[str, Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]] =
 }
 
 
-def verdict(judged: JudgedLabels) -> str:
-    """Return verdict and reason code."""
-    return f"{judged.verdict} {judged.code}"
-
-
 @pytest.mark.parametrize("name", ["hash of the record", "one coin for 3"])
 def test_a_broken_promise_that_counts_do_not_show_is_found(name: str) -> None:
     random = np.random.default_rng([0, 7])
-    judged = judge_labels(BROKEN[name](honest(random, 6_000), random), asked())
+    judged = judge(BROKEN[name](honest(random, 6_000), random))
     assert verdict(judged) == "violated this_night"
     assert judged.found is not None
     assert judged.found.refuted_by == "column"
@@ -153,8 +154,7 @@ def test_a_broken_promise_that_counts_do_not_show_is_found(name: str) -> None:
 def test_every_broken_promise_is_found_ten_times_of_ten(name: str) -> None:
     for run in range(10):
         random = np.random.default_rng([run, 7])
-        judged = judge_labels(BROKEN[name](honest(random, 20_000), random), asked())
-        assert verdict(judged) == "violated this_night"
+        assert verdict(BROKEN[name](honest(random, 20_000), random)) == "violated this_night"
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_keyed_hash_is_no_breach_and_is_not_seen() -> None:
     accused = 0
     for run in range(10):
         table = hashed(honest(np.random.default_rng([run, 7]), 20_000), keyed)
-        accused += verdict(judge_labels(table, asked())) == "violated this_night"
+        accused += verdict(table) == "violated this_night"
     assert accused <= 1
 
 
@@ -170,9 +170,8 @@ def test_a_keyed_hash_is_no_breach_and_is_not_seen() -> None:
 def test_an_unflipped_segment_is_a_doubt_until_it_is_named() -> None:
     for run in range(10):
         table = unflipped(honest(np.random.default_rng([run, 7]), 20_000))
-        assert verdict(judge_labels(table, asked())) == "inconclusive reads_more"
-        named = judge_labels(table, asked(reads=("segment",)))
-        assert verdict(named) == "violated this_night"
+        assert verdict(table) == "inconclusive reads_more"
+        assert verdict(table, reads=("segment",)) == "violated this_night"
 
 
 @pytest.mark.slow
@@ -183,9 +182,8 @@ def test_a_prior_is_a_doubt_until_its_top_labels_are_named(rows: int) -> None:
     for run in range(40):
         random = np.random.default_rng([run, 7])
         table = with_prior(honest(random, rows), random)
-        silent = judge_labels(table.drop("top"), asked())
-        assert verdict(silent) == "inconclusive reads_more"
-        accused += verdict(judge_labels(table, asked(reads=("top",)))) == "violated this_night"
+        assert verdict(table.drop("top")) == "inconclusive reads_more"
+        accused += verdict(table, reads=("top",)) == "violated this_night"
     assert accused <= binom.isf(1e-3, 40, 0.05)
 
 
@@ -199,7 +197,7 @@ def test_honest_tables_are_accused_as_often_as_allowed(shares: tuple[float, ...]
         true = random.choice(len(shares), 3_000, p=shares)
         released = RandomizedResponse(1.0, len(shares)).sample(true, random)
         table = honest(random, 3_000).with_columns(y=pl.Series(true), z=pl.Series(released))
-        found = verdict(judge_labels(table, asked()))
+        found = verdict(table)
         accused += found == "violated this_night"
         doubted += found == "inconclusive reads_more"
     assert accused <= binom.isf(1e-3, 200, 0.05)
@@ -210,20 +208,20 @@ def test_mechanisms_of_the_papers_are_said_right() -> None:
     random = np.random.default_rng([3, 7])
     day = honest(random, 4_000)
     true = day["y"].to_numpy()
-    assert verdict(judge_labels(day, asked())) == "not_refuted None"
+    assert verdict(day) == "not_refuted None"
     # ALIBI hands out noisy numbers. Their largest entry is a class, and post-processing.
     noisy = LaplaceOneHot.from_epsilon(1.0, 2).sample(true, random)
     with pytest.raises(NotEvaluableError, match="fractions"):
-        judge_labels(day.with_columns(z=pl.Series(noisy[:, 0])), asked())
+        judge(day.with_columns(z=pl.Series(noisy[:, 0])))
     largest = day.with_columns(z=pl.Series(noisy.argmax(axis=1)))
-    assert verdict(judge_labels(largest, asked())) == "not_refuted None"
+    assert verdict(largest) == "not_refuted None"
     # PATE's answers are made of features alone, which its teachers read: say so.
     answers = (day["x"].to_numpy() + random.normal(size=(9, 4_000)) > 0.0).astype(int)
     votes = count_votes(answers, 2)
     winner = NoisyMax("laplace", 1.0, queries=4_000).sample(votes, random)
     pate = day.with_columns(z=pl.Series(winner), votes=pl.Series(votes[:, 1].astype(int)))
-    assert verdict(judge_labels(pate, asked())) == "inconclusive reads_more"
-    assert verdict(judge_labels(pate, asked(reads=("votes",)))) != "violated this_night"
+    assert verdict(pate) == "inconclusive reads_more"
+    assert verdict(pate, reads=("votes",)) != "violated this_night"
 
 
 def test_a_day_of_the_demo_and_its_broken_day(tmp_path: pathlib.Path) -> None:
@@ -242,8 +240,7 @@ def test_a_day_of_the_demo_and_its_broken_day(tmp_path: pathlib.Path) -> None:
             random = generator(2013, recipe.model, str(date), "mechanism")
             released = RandomizedResponse(recipe.mechanism.epsilon, 2).sample(true, random)
         table = data.features.with_columns(y=pl.Series(true), z=pl.Series(released))
-        question = asked(record="row", time=None, declared=Declared(claim))
-        assert verdict(judge_labels(table, question)) == said
+        assert verdict(table, record="row", time=None, declared=Declared(claim)) == said
 
 
 @settings(max_examples=5, deadline=None)
@@ -253,7 +250,7 @@ def test_a_day_of_the_demo_and_its_broken_day(tmp_path: pathlib.Path) -> None:
 )
 def test_order_names_and_types_change_no_verdict(random: object, change: str) -> None:
     day = honest(np.random.default_rng([8, 7]), 800)
-    before = judge_labels(day, asked())
+    before = judge(day)
     other = {
         "permuted": day.sample(fraction=1.0, shuffle=True, seed=random.randrange(99)),  # type: ignore[attr-defined]
         "float": day.with_columns(pl.col("y", "z").cast(pl.Float64)),
@@ -261,7 +258,7 @@ def test_order_names_and_types_change_no_verdict(random: object, change: str) ->
         "flag": day.with_columns(pl.col("y").cast(pl.Boolean)),
         "renamed": day.with_columns(pl.col("y", "z").replace_strict({0: "no", 1: "an"})),
     }[change]
-    after = judge_labels(other, asked())
+    after = judge(other)
     assert (after.verdict, after.found, after.code) == (before.verdict, after.found, before.code)
     assert after.found is not None
     assert before.found is not None
@@ -270,22 +267,19 @@ def test_order_names_and_types_change_no_verdict(random: object, change: str) ->
 
 def test_a_sorted_table_accuses_nobody() -> None:
     day = honest(np.random.default_rng([9, 7]), 3_000).sort("y", "z")
-    assert verdict(judge_labels(day, asked())) == "not_refuted None"
-    assert verdict(judge_labels(day, asked(record="row", time=None))) == "not_refuted None"
+    assert verdict(day) == "not_refuted None"
+    assert verdict(day, record="row", time=None) == "not_refuted None"
 
 
 def test_copies_are_no_records_and_repeats_are_said() -> None:
     day = honest(np.random.default_rng([1, 7]), 3_000)
     twice = pl.concat([day, day])
-    assert (
-        verdict(judge_labels(twice.drop("id"), asked(record="row")))
-        == "inconclusive records_repeat"
-    )
-    once = judge_labels(twice, asked())
+    assert verdict(twice.drop("id"), record="row") == "inconclusive records_repeat"
+    once = judge(twice)
     assert once.records == 3_000
     assert once.remarks[0].startswith("3,000 records have several rows")
     fresh = pl.concat([day, day.with_columns(z=1 - pl.col("z"))])
-    assert "spends epsilon again" in judge_labels(fresh, asked()).remarks[0]
+    assert "spends epsilon again" in judge(fresh).remarks[0]
 
 
 @pytest.mark.parametrize(("nights", "least"), [(1, None), (7, 1.6), (15, 2.5)])
@@ -299,7 +293,7 @@ def test_records_privatised_afresh_are_counted_and_voted(nights: int, least: flo
         )
         for _ in range(nights)
     ]
-    judged = judge_labels(pl.concat(made), asked())
+    judged = judge(pl.concat(made))
     assert (judged.records, verdict(judged)) == (4_000, "not_refuted None")
     lost = re.findall(r"at least ([0-9.]+) is lost", " ".join(judged.remarks))
     if least is None:
@@ -314,7 +308,7 @@ def test_rows_of_few_values_are_no_copies() -> None:
     for run in range(5):
         day = honest(np.random.default_rng([run, 7]), 3_000)
         few = day.select("y", "z", hour=pl.col("time").dt.hour())
-        judged = judge_labels(few, asked(record="row", time=None))
+        judged = judge(few, record="row", time=None)
         assert judged.code is not ReasonCode.RECORDS_REPEAT
 
 
@@ -322,7 +316,7 @@ def test_no_coin_decides_which_rows_are_searched(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("workers.audit.label_check.SEARCHED", 1_500)
     day = with_hours(np.random.default_rng([5, 7]), 6_000)
     few = day.select("y", "z", hour=pl.col("time").dt.hour())
-    assert verdict(judge_labels(few, asked(record="row", time="hour"))) == "not_refuted None"
+    assert verdict(few, record="row", time="hour") == "not_refuted None"
 
 
 def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
@@ -331,7 +325,7 @@ def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
         y=pl.when(pl.col("id") % 10 == 0).then(None).otherwise("y"),
         z=pl.when(pl.col("id") % 3 == 0).then(None).otherwise("z"),
     )
-    judged = judge_labels(holes, asked())
+    judged = judge(holes)
     assert judged.records == 2_700
     assert judged.remarks == (
         "300 rows without a true label, or a record, are left out.",
@@ -345,7 +339,7 @@ def test_missing_labels_and_columns_that_are_the_label_are_said() -> None:
 def test_a_missing_released_label_can_leak() -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000)
     only = pl.when((pl.col("y") == 1) & (pl.col("id") % 10 == 0)).then(None).otherwise("z")
-    assert verdict(judge_labels(day.with_columns(z=only), asked())) == "violated this_night"
+    assert verdict(day.with_columns(z=only)) == "violated this_night"
 
 
 def with_hours(random: np.random.Generator, rows: int) -> pl.DataFrame:
@@ -364,23 +358,20 @@ def test_a_job_that_released_nothing_for_some_hours_is_a_doubt() -> None:
         random = np.random.default_rng([run, 7])
         day = with_hours(random, 6_000)
         gaps = day.with_columns(z=stopped.otherwise("z"))
-        judged = judge_labels(gaps, asked())
+        judged = judge(gaps)
         assert verdict(judged) == "inconclusive reads_more"
         assert "'time' tells which" in judged.reason
-        silent = judge_labels(gaps.drop("time"), asked(time=None))
+        silent = judge(gaps.drop("time"), time=None)
         assert verdict(silent) == "inconclusive reads_more"
         assert "name it (time)" in silent.reason
-        left = judge_labels(gaps.drop_nulls("z"), asked())
-        assert verdict(left) == "not_refuted None"
-        broken = off(day.with_columns(z=stopped.otherwise("z")), 300)
-        assert verdict(judge_labels(broken, asked())) == "violated this_night"
+        assert verdict(gaps.drop_nulls("z")) == "not_refuted None"
+        assert verdict(off(gaps, 300)) == "violated this_night"
 
 
 def test_few_labels_and_one_class_are_inconclusive() -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000)
-    few = judge_labels(day.head(30), asked())
-    assert verdict(few) == "inconclusive too_small"
-    one = judge_labels(day.filter(pl.col("y") == 1), asked())
+    assert verdict(day.head(30)) == "inconclusive too_small"
+    one = judge(day.filter(pl.col("y") == 1))
     assert (verdict(one), one.found) == ("inconclusive too_small", None)
     assert "Every true label" in one.reason
 
@@ -404,7 +395,7 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(**change)
     with pytest.raises(NotEvaluableError, match=words):
-        judge_labels(day, asked(**question))
+        judge(day, **question)
 
 
 def test_parquet_csv_and_delta_are_read_alike(tmp_path: pathlib.Path) -> None:
@@ -416,7 +407,7 @@ def test_parquet_csv_and_delta_are_read_alike(tmp_path: pathlib.Path) -> None:
         (tmp_path / "folders" / name).mkdir(parents=True)
         day.write_parquet(tmp_path / "folders" / name / "part.parquet")
     answers = {
-        judge_labels(read_rows(str(tmp_path / name)), asked()).digest
+        judge(read_rows(str(tmp_path / name))).digest
         for name in ("day.parquet", "day.csv", "delta")
     }
     assert len(answers) == 1
