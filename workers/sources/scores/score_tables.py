@@ -250,8 +250,7 @@ def read_probabilities(
 
     Rows that are not `used`, and rows without a value, have equal probabilities of all classes.
     """
-    parts = [_numbers(batch, name, classes, role) for name in columns]
-    values: NDArray[np.float64] = np.concatenate(parts, axis=1)
+    values = _values(batch, columns, role, classes)
     if values.shape[1] not in {classes, 1} or (values.shape[1] == 1 and classes > 2):
         raise _no_probability(
             f"scores.{role} names one column of numbers for {classes} classes: name one column "
@@ -315,18 +314,17 @@ def same_model(target: NDArray[np.float64], proxy: NDArray[np.float64]) -> bool:
     return records * _SAME >= 10.0 * _HALF and bool((one == other).all())
 
 
-def missing(column: pl.Series) -> NDArray[np.bool_]:
-    """Return whether each value is missing, or NaN; or any value of a list."""
-    missing, kind = column.is_null(), column.dtype
-    if kind.is_float():
-        missing |= column.is_nan().fill_null(value=True)
-    elif isinstance(kind, pl.List | pl.Array) and _numeric(kind.inner):
-        lists = column.cast(pl.List(pl.Float64))
-        values = lists.explode()
-        if values.null_count() or values.is_nan().any():
-            within = (pl.element().is_null() | pl.element().is_nan()).any()
-            missing |= lists.list.eval(within).list.first().fill_null(value=True)
-    return np.asarray(missing.to_numpy(), dtype=np.bool_)
+def lacking(
+    batch: Batch, columns: tuple[str, ...], *, role: str, classes: int
+) -> NDArray[np.bool_]:
+    """Return whether a value of some column, or of a list in it, is missing or NaN, row by row."""
+    return _any_of(np.isnan(_values(batch, columns, role, classes)))
+
+
+def _values(batch: Batch, columns: tuple[str, ...], role: str, classes: int) -> NDArray[np.float64]:
+    """Return what columns hold, NaN where there is none; shape (rows, values of a record)."""
+    parts = [_numbers(batch, name, classes, role) for name in columns]
+    return np.concatenate(parts, axis=1)
 
 
 def _numbers(batch: Batch, name: str, classes: int, role: str) -> NDArray[np.float64]:

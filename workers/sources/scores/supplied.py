@@ -5,7 +5,6 @@ saw the day, like what was served that day, before the labels existed.
 """
 
 import datetime as dt
-import functools
 import hashlib
 import json
 from collections.abc import Collection, Mapping
@@ -32,7 +31,7 @@ from workers.sources.scores.query_rows import check_has_rows, laid_out
 from workers.sources.scores.score_tables import (
     ScoreTables,
     clearly_apart,
-    missing,
+    lacking,
     read_probabilities,
     same_model,
 )
@@ -151,14 +150,8 @@ class ScoreSource:
     def columns(self) -> tuple[str, ...]:
         """The label, the probabilities, what says which rows play, and what tells rows apart."""
         told_apart = self.context or self._names
-        return (self.label.column, *self._scores, *self._rows.columns, *told_apart)
-
-    @property
-    def _scores(self) -> tuple[str, ...]:
-        """Columns of all models."""
-        tables = self.tables
-        roles = (role for role in tables.roles if role != "label")
-        return tuple(column for role in roles for column in tables.columns_of(role))
+        scores = (*self.tables.columns_of("target"), *self.tables.columns_of("proxy"))
+        return (self.label.column, *scores, *self._rows.columns, *told_apart)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -233,15 +226,20 @@ class ScoreSource:
         A record without probabilities is bad, as one without a label is.
         """
         labels, bad = self._rows.labels(batch, self.label)
-        lacking = self._lacking(batch)
+        unscored = self._lacking(batch)
         found = "no probability of one of both models: score every row of the day with both models"
-        bad += batch.bad_rows(lacking & (labels >= 0), Reason.SCORES_MISSING, found)
-        return np.where(lacking, -1, labels), bad
+        bad += batch.bad_rows(unscored & (labels >= 0), Reason.SCORES_MISSING, found)
+        return np.where(unscored, -1, labels), bad
 
     def _lacking(self, batch: Batch) -> NDArray[np.bool_]:
         """Return where a prediction of some model is missing."""
-        lacking = [missing(batch.column(column)) for column in self._scores]
-        return np.asarray(functools.reduce(np.logical_or, lacking))
+        tables, classes = self.tables, len(self.tables.classes)
+        return np.logical_or(
+            *(
+                lacking(batch, tables.columns_of(role), classes=classes, role=role)
+                for role in ("target", "proxy")
+            )
+        )
 
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day and has predictions, whatever its label is."""
@@ -307,8 +305,7 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
         return ScoreSource(model, day, supplied, None)
     found = {"": find_day(tables, day)}
     for role, other in tables.others.items():
-        here = {"day": other.day or tables.day}
-        place = other.model_copy(update=here)
+        place = other.model_copy(update={"day": tables.keys_of(role)[1]})
         found[role] = find_day(place, day, zone=tables.time_zone)
     pinned = tables.pinned({role: each.version for role, each in found.items()})
     others = tuple((role, each) for role, each in found.items() if role)

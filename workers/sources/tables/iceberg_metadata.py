@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import requests
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter, AuthManagerFactory
 from pyiceberg.conversions import from_bytes
@@ -127,14 +127,7 @@ class OperatorsRestCatalog(RestCatalog):
         return False
 
 
-def is_rest(properties: dict[str, Any]) -> bool:
-    """Return whether operators describe a REST catalogue, as pyiceberg tells it."""
-    kind = properties.get("type")
-    if kind is None and "py-catalog-impl" not in properties:
-        return str(properties.get("uri", "")).startswith("http")
-    return str(kind).lower() == "rest"
-
-
+AVAILABLE_CATALOGS[CatalogType.REST] = lambda name, given: OperatorsRestCatalog(name, **given)
 with suppress(ImportError):  # once, and not in the process of each call
     import pyiceberg.catalog.sql  # noqa: F401
 
@@ -187,11 +180,6 @@ class TableFiles(FileIO):
         return TableFile(location, Lake(root), name)
 
     def _refuse(self, location: Any) -> Any:
-        """Refuse to write or delete.
-
-        Raises:
-            NotEvaluableError: always.
-        """
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"Reading an Iceberg table would change {location}: an audit changes no table.",
@@ -301,8 +289,7 @@ def _open(table: str, catalog: str, properties: dict[str, Any]) -> Any:
     ours = {_READER: f"{__name__}.TableFiles", _WAREHOUSE: warehouse_of(properties)}
     name = f"PYICEBERG_CATALOG__{catalog.upper()}"
     try:
-        load = OperatorsRestCatalog if is_rest(properties) else load_catalog
-        loaded: Any = load(catalog, **properties | ours)
+        loaded: Any = load_catalog(catalog, **properties | ours)
         loaded._load_file_io = lambda *_, **__: TableFiles(ours)  # noqa: SLF001
         try:
             return loaded.load_table(table)
