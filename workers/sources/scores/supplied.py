@@ -339,7 +339,7 @@ def column_kinds(
 
 
 def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) -> TableDay:
-    """Return a day whose CSV files are Parquet ones; any other day as it is.
+    """Return a day of CSV files as one of Parquet.
 
     The settings give a column its kind; one that some file holds text of is text in all of them.
     The Parquet footer holds the digest of the file's own bytes, so the labels' digest pins these.
@@ -348,8 +348,6 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
         NotEvaluableError: a file is no such CSV, is larger than what is read, or was replaced; or
             the deadline passed.
     """
-    if found.kind != CSV:
-        return found
     scratch = joining.scratch_folder()
     either = {name for name, kind in kinds.items() if kind in {DAY, FEATURE, FLAG}}
     as_text = [_written(found.root, file, kinds, scratch, joining) & either for file in found.files]

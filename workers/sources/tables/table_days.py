@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 import zoneinfo
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 Named = tuple[str, dt.date]
@@ -53,15 +53,6 @@ def words_of_day(parts: Sequence[tuple[str, str]], column: str) -> list[str]:
     if column == "day" and known.keys() >= {"year", "month"}:
         return [f"{known['year']}-{known['month']}-{word}" for name, word in parts if name == "day"]
     return [word for name, word in parts if name == column]
-
-
-def spelled_twice(words: Collection[str], zone: str) -> bool:
-    """Return whether words of one day spell it in two ways, so that its rows may lie there twice.
-
-    Several times of a day are its parts.
-    """
-    forms = {re.sub(r"\d", "0", re.sub(r"\.\d+", "", word)) for word in words}
-    return len(forms) > 1 or len({moment_named(word, zone) for word in words}) < len(words)
 
 
 def days_named(parts: Sequence[tuple[str, str]]) -> list[Named]:

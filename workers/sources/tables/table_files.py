@@ -8,8 +8,9 @@ such is refused, with the way out. A contained child reads Delta's logs and Iceb
 import contextlib
 import datetime as dt
 import posixpath
+import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -30,8 +31,8 @@ from workers.sources.tables.table_child import ask, place_of, properties_of, war
 from workers.sources.tables.table_days import (
     Named,
     days_named,
+    moment_named,
     names_day,
-    spelled_twice,
     words_of_day,
 )
 
@@ -139,7 +140,7 @@ def files_of_rows(root: Lake, only: str | None = None) -> list[LabelFile]:
         begun = pool.map(lambda file: _begins_as_parquet(root, file.name), bare)
         parquet = {file for file, is_one in zip(bare, begun, strict=True) if is_one}
     parquet |= {file for file in shown if file.name.lower().endswith(PARQUET)}
-    found = sorted(parquet) or [file for file in shown if is_csv([file])]
+    found = sorted(parquet) or list(filter(is_csv, shown))
     if not found:
         what = f"none of its {len(files):,} files is one of rows" if files else "holds no file"
         raise NotEvaluableError(
@@ -161,9 +162,9 @@ def _begins_as_parquet(root: Lake, name: str) -> bool:
         return False
 
 
-def is_csv(files: Iterable[LabelFile]) -> bool:
-    """Return whether files of rows are CSV."""
-    return any(file.name.lower().endswith(_CSV) for file in files)
+def is_csv(file: LabelFile) -> bool:
+    """Return whether a file of rows is CSV."""
+    return file.name.lower().endswith(_CSV)
 
 
 def without_csv(found: TableDay) -> TableDay:
@@ -195,22 +196,21 @@ def _folder_day(
     place: TablePlace, root: Lake, only: str | None, day: dt.date, zone: str
 ) -> TableDay:
     """Return files of rows below folders `day=...`, or all of a folder without such."""
-    found = files_of_rows(root, only)
-
-    def said(file: LabelFile) -> list[str]:
-        return words_of_day(folder_words(file.name), str(place.day))
-
-    by_folder = any(map(said, found))
-
-    def of(file: LabelFile) -> bool:
-        return not by_folder or any(names_day(word, day, zone) for word in said(file))
-
-    files = tuple(sorted(filter(of, found)))
+    said = {
+        file: words_of_day(folder_words(file.name), str(place.day))
+        for file in files_of_rows(root, only)
+    }
+    by_folder = any(said.values())
+    files = tuple(
+        file
+        for file, words in sorted(said.items())
+        if not by_folder or any(names_day(word, day, zone) for word in words)
+    )
     if not files:
         raise no_such_day(place, day)
-    _check_one_spelling(place, {f"/{place.day}=".join(said(file)) for file in files}, zone)
-    in_files = not by_folder and place.day is not None
-    return TableDay(root, CSV if is_csv(files) else "parquet", None, files, in_files)
+    _check_one_spelling(place, {f"/{place.day}=".join(said[file]) for file in files}, zone)
+    kind = CSV if any(map(is_csv, files)) else "parquet"
+    return TableDay(root, kind, None, files, not by_folder and place.day is not None)
 
 
 def folder_words(path: str) -> list[tuple[str, str]]:
@@ -220,8 +220,13 @@ def folder_words(path: str) -> list[tuple[str, str]]:
 
 
 def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) -> None:
-    """Refuse a day in two spellings, or in two days' folders: its rows may lie there twice."""
-    if spelled_twice(spelled, zone) or any("/" in word for word in spelled):
+    """Refuse a day in two spellings, or in two days' folders: its rows may lie there twice.
+
+    Several times of a day are its parts.
+    """
+    forms = {re.sub(r"\d", "0", re.sub(r"\.\d+", "", word)) for word in spelled}
+    moments = {moment_named(word, zone) for word in spelled}
+    if len(forms) > 1 or len(moments) < len(spelled) or any("/" in word for word in spelled):
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
             f"{place.table} has the day twice, as {place.day} = {' and '.join(sorted(spelled))}: "
@@ -402,7 +407,7 @@ def _as_parquet(
     root: Lake, file: LabelFile, *, rows: int = 0
 ) -> Iterator[tuple[Lake, str, dict[str, str]]]:
     """Yield where a file's rows lie as Parquet, and the newest day of each column of a CSV file."""
-    if not is_csv([file]):
+    if not is_csv(file):
         yield root, file.name, {}
         return
     content, said = parquet_of(root, file, None, rows=rows)

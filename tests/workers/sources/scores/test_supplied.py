@@ -19,6 +19,7 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
+from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow
@@ -125,11 +126,6 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
     assert len({row.audit_id for row in (unsaid, secret, privatised)}) == 3
 
 
-def test_what_nobody_says_changes_no_identity() -> None:
-    assert "label_state" not in tables("t").meaning()
-    assert tables("t", label_state="secret").meaning()["label_state"] == "secret"
-
-
 def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -165,23 +161,26 @@ def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> No
     assert "which is gone: keep the files of a version" in gone.sentence
 
 
+def together(given: dict[str, ScoreTables], privacy: Privacy | None = None) -> list[AuditRecord]:
+    """Return the records of models in one night, which differ in nothing from audits alone."""
+    requests = [
+        Request(name, PLAN, external_inputs=SuppliedScores(one, privacy))
+        for name, one in given.items()
+    ]
+    found = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
+    alone = [next(run_audits(EMPTY_LAKE, DAY, [one], executor=InProcess())) for one in requests]
+    assert [figures(record) for record in found] == [figures(record) for record in alone]
+    return found
+
+
 @pytest.mark.slow
 def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
     tmp_path: pathlib.Path, passes: list[int]
 ) -> None:
     frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
     place = put_folder(tmp_path / "scores", frame)
-    one, two = tables(place), tables(place, target="p_other")
-    requests = [
-        Request(name, PLAN, external_inputs=SuppliedScores(given))
-        for name, given in (("one", one), ("two", two))
-    ]
-    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
-    assert passes == [2]
-    alone = [
-        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
-    ]
-    assert [figures(record) for record in together] == [figures(record) for record in alone]
+    together({"one": tables(place), "two": tables(place, target="p_other")})
+    assert passes == [2, 1, 1]
 
 
 @pytest.mark.slow
@@ -211,17 +210,9 @@ def test_several_labels_and_a_grade_of_one_record_share_one_read(
             place, label="grade", classes=(0, 1, 2, 3, 4), target="p_grade", proxy="p_grade_before"
         ),
     }
-    requests = [
-        Request(
-            name, PLAN, external_inputs=SuppliedScores(one, Privacy.model_validate(declared(1.0)))
-        )
-        for name, one in given.items()
-    ]
-    found = {
-        record.audit.model: nothing_wrong(record.audit)
-        for record in run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess())
-    }
-    assert passes == [3]
+    records = together(given, Privacy.model_validate(declared(1.0)))
+    assert passes == [3, 1, 1, 1]
+    found = {record.audit.model: nothing_wrong(record.audit) for record in records}
     assert found == {"clicked": True, "bought": True, "grade": False}
 
 
@@ -234,17 +225,9 @@ def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
         day=pl.when(pl.col("country") == "NL").then(pl.lit(noon)).otherwise(pl.lit(late))
     )
     deltalake.write_deltalake(str(tmp_path / "t"), frame)
-    given = [tables(tmp_path / "t", time_zone=zone) for zone in ("UTC", "Europe/Amsterdam")]
-    requests = [
-        Request(name, PLAN, external_inputs=SuppliedScores(one))
-        for name, one in zip("ab", given, strict=True)
-    ]
-    together = list(run_audits(EMPTY_LAKE, DAY, requests, executor=InProcess()))
-    alone = [
-        next(run_audits(EMPTY_LAKE, DAY, [request], executor=InProcess())) for request in requests
-    ]
-    assert [figures(record) for record in together] == [figures(record) for record in alone]
-    assert together[0].audit.records < together[1].audit.records
+    zones = {"a": "UTC", "b": "Europe/Amsterdam"}
+    found = together({name: tables(tmp_path / "t", time_zone=zones[name]) for name in zones})
+    assert found[0].audit.records < found[1].audit.records
 
 
 def three(frame: pl.DataFrame) -> pl.DataFrame:
@@ -521,35 +504,25 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
     assert (refused.detail, "more than 32 values" in refused.reason) == ("label_invalid", True)
 
 
-def _not_the_labels(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(clicked=1 - pl.col("clicked"))
-
-
-def _models_swapped(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(p_today="p_yesterday", p_yesterday="p_today")
-
-
-def _twice(frame: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat([frame, frame])
-
-
 @pytest.mark.parametrize(
     ("change", "epsilon", "cause", "code"),
     [
-        (_not_the_labels, 0.5, "The target's and the earlier model's probabilities fit the",
-         "answers_doubtful"),
-        (_models_swapped, 0.5, f"The earlier model knows labels of {DAY}: it gives",
-         "proxy_unusable"),
-        (_twice, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the",
+        ({"clicked": 1 - pl.col("clicked")}, 0.5,
+         "The target's and the earlier model's probabilities fit the", "answers_doubtful"),
+        ({"p_today": "p_yesterday", "p_yesterday": "p_today"}, 0.5,
+         f"The earlier model knows labels of {DAY}: it gives", "proxy_unusable"),
+        (None, 0.5, "Rows are logged twice: 100% of the rows that were looked at have the",
          "persons_split"),
-        (lambda frame: frame, 100.0, "The declaration says nothing: at its epsilon of 100, random",
+        ({}, 100.0, "The declaration says nothing: at its epsilon of 100, random",
          "declaration_empty"),
     ],
 )  # fmt: skip
 def test_the_first_sentence_names_the_cause(
     tmp_path: pathlib.Path, change: Any, epsilon: float, cause: str, code: str
 ) -> None:
-    place = put_folder(tmp_path, change(scored(leak=2.0)))
+    frame = scored(leak=2.0)
+    frame = pl.concat([frame, frame]) if change is None else frame.with_columns(**change)
+    place = put_folder(tmp_path, frame)
     row = audit(tables(place), privacy=declared(epsilon)).audit
     assert row.reason.startswith(cause), row.reason
     assert row.reason_code == code

@@ -32,11 +32,20 @@ def place(table: object, **more: Any) -> TablePlace:
     return TablePlace.model_validate({"table": str(table), "day": "day"} | more)
 
 
+def put(place: pathlib.Path, *folders: str) -> None:
+    """Write the same rows into each folder."""
+    for folder in folders:
+        (place / folder).mkdir(parents=True)
+        BOTH.write_parquet(place / folder / "part.parquet")
+
+
+def first_log(table: pathlib.Path) -> pathlib.Path:
+    return table / "_delta_log" / f"{0:020d}.json"
+
+
 @pytest.mark.parametrize("word", [f"day={DAY}", f"day={DAY:%Y%m%d}", f"day={DAY}/region=NL"])
 def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None:
-    for folder in (word, f"day={EVE}", "_temporary/day=2026-03-02", f"other={DAY}"):
-        (tmp_path / folder).mkdir(parents=True)
-        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    put(tmp_path, word, f"day={EVE}", "_temporary/day=2026-03-02", f"other={DAY}")
     found = find_day(place(tmp_path), DAY)
     assert [file.name for file in found.files] == [f"{word}/part.parquet"]
     assert (found.kind, found.version, found.day_in_files) == ("parquet", None, False)
@@ -62,9 +71,7 @@ def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None
 def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
     tmp_path: pathlib.Path, folders: list[str], zone: str, found: int
 ) -> None:
-    for folder in folders:
-        (tmp_path / folder).mkdir(parents=True)
-        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    put(tmp_path, *folders)
     named = find_day(place(tmp_path), DAY, zone=zone)
     assert [file.name for file in named.files] == [
         f"{each}/part.parquet" for each in folders[:found]
@@ -85,7 +92,7 @@ def test_a_delta_partition_that_is_a_time_is_of_its_day(
     rows = pl.DataFrame({"day": [EVE, DAY], "x": [0, 1]})
     rows = rows.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))
     deltalake.write_deltalake(str(table), rows, partition_by=["day"])
-    log = table / "_delta_log" / f"{0:020d}.json"
+    log = first_log(table)
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "add" in action:
@@ -110,7 +117,7 @@ def test_a_shallow_clone_is_said_and_absolute_paths_of_the_table_are_its_own(
     tmp_path: pathlib.Path, source: str
 ) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), BOTH)
-    log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    log = first_log(tmp_path / "t")
     log.write_text(log.read_text().replace('"path":"', f'"path":"file://{tmp_path}/{source}/'))
     if source == "t":
         assert len(find_day(place(tmp_path / "t"), DAY).files) == 1
@@ -187,7 +194,7 @@ def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path: pathlib.Path) 
         str(table), BOTH, configuration={"delta.enableDeletionVectors": "true"}
     )
     find_day(place(table), DAY)  # it may have some, and has none
-    log = table / "_delta_log" / "00000000000000000000.json"
+    log = first_log(table)
     added = '"deletionVector":{"storageType":"u","pathOrInlineDv":"ab","sizeInBytes":1}'
     log.write_text(log.read_text().replace('"add":{', f'"add":{{{added},'))
     with pytest.raises(NotEvaluableError) as caught:
@@ -256,19 +263,25 @@ def marks(seen: object) -> set[int]:
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-@pytest.mark.parametrize("text", [True, False])
-def test_the_newest_day_of_a_delta_table_is_looked_at(
-    tmp_path: pathlib.Path, *, partitioned: bool, text: bool
+@pytest.mark.parametrize(
+    "spelled", rest_slow([str, lambda day: day, lambda day: int(f"{day:%Y%m%d}")], always=2)
+)
+def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
+    tmp_path: pathlib.Path, spelled: Callable[[dt.date], object], *, partitioned: bool
 ) -> None:
     for mark, day in enumerate((EVE, DAY, OLD)):
-        frame = rows(str(day) if text else day, mark)
         by = ["ds"] if partitioned else None
-        deltalake.write_deltalake(str(tmp_path), frame, mode="append", partition_by=by)
+        written = rows(spelled(day), mark)
+        deltalake.write_deltalake(str(tmp_path), written, mode="append", partition_by=by)
     seen = look(str(tmp_path))
     assert seen.newest["ds"] == DAY
     assert marks(seen) == {1}
     assert seen.folders == (("ds",) if partitioned else ())
     assert ("ds" in seen.sample.columns) != partitioned
+    place = TablePlace(table=str(tmp_path), day="ds")
+    assert newest_day(place) == DAY
+    assert newest_day(place.model_copy(update={"version": 0})) == EVE
+    assert newest_day(place.model_copy(update={"day": "x"})) is None
 
 
 def test_files_that_a_delta_table_no_longer_has_are_not_looked_at(tmp_path: pathlib.Path) -> None:
@@ -320,30 +333,8 @@ def test_folders_name_their_newest_day(tmp_path: pathlib.Path, words: tuple[str,
     (tmp_path / "ds=later").mkdir()
     assert newest_day(TablePlace(table=str(tmp_path), day="ds")) == DAY
     assert newest_day(TablePlace(table=str(tmp_path), day="day")) is None
-
-
-@pytest.mark.parametrize("day", rest_slow([int(f"{DAY:%Y%m%d}"), DAY, str(DAY)]))
-@pytest.mark.parametrize("partitioned", [False, True])
-def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
-    tmp_path: pathlib.Path, day: object, *, partitioned: bool
-) -> None:
-    by = ["ds"] if partitioned else None
-    for version, each in enumerate((day, EVE)):
-        deltalake.write_deltalake(
-            str(tmp_path),
-            rows(each, version),
-            mode="overwrite",
-            partition_by=by,
-            schema_mode="overwrite",
-        )
-    place = TablePlace(table=str(tmp_path), day="ds", version=0)
-    assert newest_day(place) == DAY
-    assert newest_day(place.model_copy(update={"day": "x"})) is None
-
-
-def test_where_there_is_no_table_the_newest_day_is_no_guess(tmp_path: pathlib.Path) -> None:
     with pytest.raises(NotEvaluableError, match="and holds no file: check the address"):
-        newest_day(TablePlace(table=str(tmp_path), day="ds"))
+        newest_day(TablePlace(table=str(tmp_path / "none"), day="ds"))
 
 
 @pytest.mark.parametrize(
@@ -362,9 +353,7 @@ def test_a_day_of_two_spellings_is_refused(
     tmp_path: pathlib.Path, folders: tuple[str, str]
 ) -> None:
     """Rows that lie there twice prove twice: 5.49 became 6.01."""
-    for folder in folders:
-        (tmp_path / folder).mkdir(parents=True)
-        BOTH.write_parquet(tmp_path / folder / "part.parquet")
+    put(tmp_path, *folders)
     with pytest.raises(NotEvaluableError, match="has the day twice, as day = 2026-03-0"):
         find_day(place(tmp_path), DAY)
 
@@ -444,7 +433,7 @@ def make_bomb(table: pathlib.Path, *, copies: int) -> int:
     added["add"]["path"] = "x" * 2000
     bomb = pa.Table.from_pylist([added], before.schema).take(pa.array([0] * copies))
     pq.write_table(pa.concat_tables([before, bomb]), checkpoint, compression="zstd")
-    (table / "_delta_log" / "00000000000000000000.json").unlink()
+    first_log(table).unlink()
     told = {"version": 0, "size": before.num_rows + copies}
     (table / "_delta_log" / "_last_checkpoint").write_text(json.dumps(told))
     return checkpoint.stat().st_size
@@ -477,7 +466,7 @@ def test_a_commit_of_sixty_gigabytes_is_not_read(table: pathlib.Path) -> None:
     ids=lambda content: ascii(content[:20]),
 )
 def test_a_damaged_commit_is_said(table: pathlib.Path, content: bytes) -> None:
-    (table / "_delta_log" / "00000000000000000000.json").write_bytes(content)
+    first_log(table).write_bytes(content)
     error = refused(table)
     assert error.reason in {Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
     assert str(table) in error.sentence
@@ -487,7 +476,7 @@ def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> Non
     """A pipe that nobody writes to."""
     limit("TABLE_SECONDS", 2)
     table_child._contained.cache_clear()
-    log = table / "_delta_log" / "00000000000000000000.json"
+    log = first_log(table)
     log.unlink()
     os.mkfifo(log)
     error = refused(table)
@@ -498,7 +487,7 @@ def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> Non
 @pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
 def test_a_delta_log_that_lists_a_file_twice_is_refused(table: pathlib.Path, spelled: str) -> None:
     """Each of its rows would count twice, and twice the evidence accuses sooner."""
-    log = table / "_delta_log" / "00000000000000000000.json"
+    log = first_log(table)
     lines = log.read_text("utf-8").splitlines()
     (added,) = (line for line in lines if line.startswith('{"add"'))
     log.write_text("\n".join([*lines, added.replace("part-", spelled, 1)]), "utf-8")
