@@ -3,9 +3,9 @@
 Figure 4 and Table 1 of "Defending against Reconstruction Attacks with Renyi DP", on your sequences.
 """
 
+import dataclasses
 import math
 import pathlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.progress import announce
-from flows.report.study_page import StudyTable
 from flows.study.runner import Shown, Written, write_shown
-from flows.study.tables import COLORS, Show, styled, table_of
+from flows.study.tables import COLORS, StudyTable, styled, table_of
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
@@ -87,51 +86,37 @@ def write_memorization(found: Memorization, output: pathlib.Path) -> Written:
 
 def _at_risk(tally: MemorizationTally, training: DpSgd | None) -> pl.DataFrame:
     """Return the listed sequences with their p-values, and the bound where it is known."""
-    promised = _promised(training)
+
+    def promised(bits: float) -> float | None:
+        """Return how many bits of a secret stay secret at least, from how many it has."""
+        if training is None:
+            return None
+        return bits - float(curve_leakage(bits, divergence=lambda at: float(training.renyi(at))))
+
     rows = [
         {
-            "row": one.row,
-            "log10_probability": one.log10_probability,
-            "calibrated_loss": one.calibrated_loss,
+            **dataclasses.asdict(one),
             "p_value": tally.p_value(one.calibrated_loss),
-            "secrecy_bits": one.secrecy_bits,
-            "reference_bits": one.reference_bits,
             "promised_bits": promised(one.reference_bits),
         }
         for one in tally.at_risk
     ]
-    schema = {"row": pl.Int64}
     numbers = ("log10_probability", "calibrated_loss", "p_value", "secrecy_bits")
     more = ("reference_bits", "promised_bits")
-    return pl.DataFrame(rows, schema=schema | dict.fromkeys((*numbers, *more), pl.Float64))
-
-
-def _promised(training: DpSgd | None) -> Callable[[float], float | None]:
-    """Return how many bits of a secret stay secret at least, from how many it has."""
-    if training is None:
-        return lambda _: None
-    run = training
-
-    def promised(bits: float) -> float:
-        leaked = curve_leakage(bits, divergence=lambda order: float(run.renyi(order)))
-        return bits - float(leaked)
-
-    return promised
+    return pl.DataFrame(rows, schema={"row": pl.Int64} | dict.fromkeys(numbers + more, pl.Float64))
 
 
 def at_risk_table(at_risk: pl.DataFrame) -> StudyTable:
     """Return where the sequences are that are generated easily and known best."""
-    columns: dict[str, Show] = {
-        "row": "{row}",
-        "tries": lambda row: f"10^{max(0.0, -row['log10_probability']):.1f}",
-        "calibrated loss": "{calibrated_loss:.2f}",
-        "p-value": "{p_value:.2g}",
-        "secrecy, bits": "{secrecy_bits:.1f}",
-        "reference, bits": "{reference_bits:.1f}",
-    }
+    tries = pl.max_horizontal(0.0, -pl.col("log10_probability"))
+    columns = (
+        "row {row} | tries 10^{tries:.1f} | calibrated loss {calibrated_loss:.2f}"
+        " | p-value {p_value:.2g} | secrecy, bits {secrecy_bits:.1f}"
+        " | reference, bits {reference_bits:.1f}"
+    )
     if at_risk["promised_bits"].null_count() < at_risk.height:
-        columns["promised, bits"] = "{promised_bits:.1f}"
-    rows = at_risk.head(_SHOWN).to_dicts()
+        columns += " | promised, bits {promised_bits:.1f}"
+    rows = at_risk.head(_SHOWN).with_columns(tries=tries).to_dicts()
     return table_of("Training sequences at risk", rows, columns)
 
 

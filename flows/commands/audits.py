@@ -429,8 +429,8 @@ def _parsed(text: str) -> dict[str, str]:
 
 
 def _shown(found: "ReleaseAudit") -> "Shown":
-    from flows.report.study_page import StudyTable
     from flows.study.runner import Shown
+    from flows.study.tables import StudyTable
     from workers.release.release_attack import CLAIMS
 
     plan = found.plan

@@ -72,12 +72,12 @@ def attest_key(file: pathlib.Path) -> None:
     Options:
         file: File for the private key.
     """
-    from workers.evidence.attestation import make_key_pair, read_public_key
+    from workers.evidence.attestation import key_id, make_key_pair, read_public_key
 
     public = make_key_pair(file)
     typer.echo(
-        f"Wrote the private key {file} and the public key {public} "
-        f"(id {read_public_key(public).keyid}). Give the public key to those who verify evidence, "
+        f"Wrote the private key {file} and the public key {public} (id "
+        f"{key_id(read_public_key(public))}). Give the public key to those who verify evidence, "
         "over a way that they trust."
     )
 

@@ -21,34 +21,6 @@ Point = tuple[float, float]
 _Tenths = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A finished drawing."""
-
-    width: int
-    height: int
-    body: Markup
-
-
-def inline_svg(
-    drawing: Drawing, *, identifier: str, title: str, description: str, css_class: str
-) -> Markup:
-    """Return a drawing as one `<svg role="img">` element, whose width CSS decides."""
-    head = Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" class="{css}" viewBox="0 0 {width} {height}" '
-        'role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">'
-        '<title id="{id}-title">{title}</title><desc id="{id}-desc">{description}</desc>'
-    ).format(
-        css=css_class,
-        width=drawing.width,
-        height=drawing.height,
-        id=identifier,
-        title=title,
-        description=description,
-    )
-    return head + drawing.body + Markup("</svg>")
-
-
 def attributes_of(**values: float | str | None) -> str:
     """Return attributes as text, `_` as `-`; None is left out. Texts are the program's own."""
     written = (
@@ -228,18 +200,28 @@ class Canvas:
         self.size = size
         self._parts: list[str] = []
 
-    def drawing(self) -> Drawing:
-        """Return what was drawn."""
+    def inline_svg(
+        self, identifier: str, *, title: str, description: str, css_class: str
+    ) -> Markup:
+        """Return the drawing as one `<svg role="img">` element, whose width CSS decides."""
         size = self.size
-        body = (
-            f'<g fill="none" stroke-miterlimit="10" transform="translate({size.left},{size.top})">'
-            f"{''.join(self._parts)}</g>"
+        head = Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="{css}" viewBox="0 0 {width} {height}" '
+            'role="img" aria-labelledby="{id}-title" aria-describedby="{id}-desc">'
+            '<title id="{id}-title">{title}</title><desc id="{id}-desc">{description}</desc>'
+            '<g fill="none" stroke-miterlimit="10" transform="translate({left},{top})">'
+        ).format(
+            css=css_class,
+            width=size.left + size.width + size.right,
+            height=size.top + size.height + size.bottom,
+            id=identifier,
+            title=title,
+            description=description,
+            left=size.left,
+            top=size.top,
         )
-        return Drawing(
-            size.left + size.width + size.right,
-            size.top + size.height + size.bottom,
-            Markup(body),  # noqa: S704  # texts are escaped where they are added
-        )
+        drawn = Markup("".join(self._parts))  # noqa: S704  # texts are escaped where they are added
+        return head + drawn + Markup("</g></svg>")
 
     def x_scale(self, low: float, high: float) -> Scale:
         """Return the scale of values from the left to the right."""

@@ -1,7 +1,7 @@
 """The pages of a night and of one model: what the templates are given, drawn and worded."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,16 @@ from markupsafe import Markup, escape
 from flows.next_steps import Card, card_of
 from flows.policy import acceptance
 from flows.report import plots, sentences
-from flows.report.canvas import SIGNS, inline_svg
+from flows.report.canvas import SIGNS
 from flows.report.history import History, model_verdict, worst_first
-from flows.report.report_rows import Details, SharedLabels
+from flows.report.report_rows import SharedLabels
 from flows.report.templating import rendered
 from flows.settings import PolicySettings
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, guarantee, up
 from workers.plain_text import plain_text
 from workers.warehouse.nights_together import AuditedNight
+from workers.warehouse.table_row import TableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ _NIGHT_ROW = (
 
 def model_page(
     history: History,
-    details: Details,
+    details: Mapping[str, Sequence[TableRow]],
     *,
     night: dt.date,
     blocks: dict[str, Any],
@@ -201,9 +202,8 @@ def _drawings(history: History) -> list[Markup]:
         return []
     said = f"{sentences.tally_sentence(history)} {sentences.control_sentence(history)}".strip()
     return [
-        inline_svg(
-            plots.draw_trend(history, size, top=plots.top_of_trend(history)),
-            identifier=f"nights-{size.name}",
+        plots.draw_trend(history, size, top=plots.top_of_trend(history)).inline_svg(
+            f"nights-{size.name}",
             title="Every night: proved, seen by the nights together, declared, and holdout",
             description=f"{said} The same numbers follow as a table.",
             css_class=f"plot {size.name}",

@@ -5,9 +5,11 @@ square root, so that a declaration of 0.5 and a bound of 8 can be distinguished 
 from each other in one small plot.
 """
 
+import itertools
+
 import numpy as np
 
-from flows.report.canvas import Canvas, Drawing, Scale, Size, day_axis, day_number, unbroken, var
+from flows.report.canvas import Canvas, Size, day_axis, day_number, unbroken, var
 from flows.report.history import Figure, History, values
 from privcore.lower_bounds.verdicts import Verdict
 
@@ -20,29 +22,18 @@ TREND_NARROW = Size(name="narrow", width=308, height=180, left=30, right=8, top=
 TREND_LEVELS = (0.0, 0.25, 1.0, 2.25, 4.0, 6.25, 9.0, 12.5, 16.0, 25.0, 36.0, 64.0, 100.0)
 """Lines of the square root's scale, evenly spaced to the eye; every other one in a small plot."""
 
-TREND_FIGURES: dict[str, Figure] = {
-    "lower": lambda night: night.epsilon_lower,
-    "window": lambda night: night.epsilon_lower_28_days,
-    "declared": lambda night: night.epsilon_declared,
-    "sees": lambda night: night.sees_from_together,
-    "control": lambda night: night.control_epsilon_lower,
+TREND: dict[str, tuple[Figure, str | None]] = {
+    "control": (lambda night: night.control_epsilon_lower, None),
+    "muted": (lambda night: night.sees_from_together, "0.1,3"),
+    "window": (lambda night: night.epsilon_lower_28_days, "6,4"),
+    "bound": (lambda night: night.epsilon_lower, None),
+    "ink": (lambda night: night.epsilon_declared, None),
 }
-
-
-TREND_COLORS = {
-    "control": "control",
-    "sees": "muted",
-    "window": "window",
-    "lower": "bound",
-    "declared": "ink",
-}
-"""The colour of each figure, from the back to the front."""
+"""The lines from the back to the front, by their colours: figures, and dashes for readers who do
+not see colours."""
 
 TREND_LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
-
-TREND_DASHES = {"sees": "0.1,3", "window": "6,4"}
-"""Lines that are told apart without colours."""
 
 TREND_FEW = 3
 """The most nights that are marked by dots too."""
@@ -50,12 +41,10 @@ TREND_FEW = 3
 
 def top_of_trend(history: History) -> float:
     """Return the largest epsilon that the plot of a model shows."""
-    return max(
-        [1.0, *(value for figure in TREND_FIGURES.values() for value in values(history, figure))]
-    )
+    return max([1.0, *(value for figure, _ in TREND.values() for value in values(history, figure))])
 
 
-def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
+def draw_trend(history: History, size: Size, *, top: float) -> Canvas:
     """Return all nights of a model, the last ten years of them.
 
     Args:
@@ -69,30 +58,18 @@ def draw_trend(history: History, size: Size, *, top: float) -> Drawing:
     levels = TREND_LEVELS[::2] if size is TREND_SMALL else TREND_LEVELS
     canvas.y_axis(y, [(level, f"{level:g}") for level in levels if level <= top])
     x = day_axis(canvas, history.nights[0].day, history.latest.day)
-    days = _places_of_days(x, history)
-    colors = {
-        name: TREND_COLORS[name]
-        for name in TREND_COLORS
-        if size is not TREND_SMALL or name != "control"
-    }
-    runs = {}
-    for name, color in colors.items():
-        found = history.by_day(TREND_FIGURES[name])
-        runs[name] = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
-        canvas.lines(runs[name], var(color), width=1.5, dash=TREND_DASHES.get(name), caps=True)
-    if len(history.nights) <= TREND_FEW:
-        for name, color in colors.items():
-            for run in runs[name]:
-                for point in run:
-                    canvas.dot(point, var(color), area=16.0)
+    first, last = day_number(history.nights[0].day), day_number(history.latest.day)
+    days = x.places(np.arange(first, last + 1, dtype=np.float64))
+    for color, (figure, dash) in TREND.items():
+        if size is TREND_SMALL and color == "control":
+            continue
+        found = history.by_day(figure)
+        runs = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
+        canvas.lines(runs, var(color), width=1.5, dash=dash, caps=True)
+        for point in itertools.chain(*runs) if len(history.nights) <= TREND_FEW else ():
+            canvas.dot(point, var(color), area=16.0)
     for night in history.nights if size is not TREND_SMALL else ():
         proved = night.epsilon_lower
         if night.verdict == Verdict.VIOLATED and proved is not None and proved <= top:
             canvas.dot((x(day_number(night.day)), y(proved)), var("violated"), area=30.0)
-    return canvas.drawing()
-
-
-def _places_of_days(x: Scale, history: History) -> list[float]:
-    """Return the pixels of each day from a history's first to its last."""
-    first, last = day_number(history.nights[0].day), day_number(history.latest.day)
-    return x.places(np.arange(first, last + 1, dtype=np.float64))
+    return canvas

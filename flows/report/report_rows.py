@@ -1,10 +1,10 @@
 """Rows of the report: current audits, the details of each model's last figures, shared labels."""
 
+import dataclasses
 import datetime as dt
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from workers.warehouse.schema import (
     Status,
 )
 from workers.warehouse.store import Warehouse
-from workers.warehouse.table_row import typed_rows
+from workers.warehouse.table_row import TableRow, typed_rows
 from workers.warehouse.together import Together, together
 
 _log = logging.getLogger(__name__)
@@ -86,14 +86,13 @@ FEWEST_RECORDS = 10
 _ACKNOWLEDGED = pl.Schema({"model": pl.String(), "sentence": pl.String()})
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
-    """The rows beside one audit; each may be empty, as in records made before it was stored."""
-
-    bounds: tuple[BoundRow, ...] = ()
-    promises: tuple[PromiseRow, ...] = ()
-    slices: tuple[SliceRow, ...] = ()
-    reliability: tuple[ReliabilityRow, ...] = ()
+PARTS: dict[str, type[TableRow]] = {
+    "bounds": BoundRow,
+    "promises": PromiseRow,
+    "slices": SliceRow,
+    "reliability": ReliabilityRow,
+}
+"""Parts of a record that a model's page shows; each may be empty, as in older records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +102,7 @@ class Tables:
     Attributes:
         audits: the current record of each model and day, with the columns of `AuditedNight`, in no
             order.
-        bounds: rows of `audit_bounds`, at least those of each model's last figures.
-        promises: rows of `audit_promises`, likewise.
-        slices: rows of `audit_slices`, likewise.
-        reliability: rows of `audit_reliability`, likewise.
+        beside: by the names of `PARTS`, their rows, at least those of each model's last figures.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
         acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
         secrets: the current record of each model, day and other secret than the label, likewise.
@@ -115,10 +111,7 @@ class Tables:
     """
 
     audits: pl.DataFrame
-    bounds: pl.DataFrame
-    promises: pl.DataFrame
-    slices: pl.DataFrame
-    reliability: pl.DataFrame
+    beside: Mapping[str, pl.DataFrame]
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
     acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
     secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -132,23 +125,16 @@ class Tables:
         places = dict(zip(listed["model"], listed["place"], strict=True))
         for models in some:
             mine = pl.concat([places[model] for model in models if model in places])
-            yield self._beside(models, self.audits[mine].sort("day", "model"))
-
-    def _beside(self, models: list[str], audits: pl.DataFrame) -> "Tables":
-        """Return the rows of some models whose audits are known."""
-        theirs = pl.col("model").is_in(models)
-        mine = pl.col("audit_id").is_in(audits["audit_id"].implode())
-        return Tables(
-            audits=audits,
-            bounds=_some(self.bounds, mine),
-            promises=_some(self.promises, mine),
-            slices=_some(self.slices, mine),
-            reliability=_some(self.reliability, mine),
-            acknowledged=_some(self.acknowledged, theirs),
-            secrets=self._secrets_of(models),
-            shared=shared_by(models, self.shared),
-            policy=self.policy,
-        )
+            theirs, audits = pl.col("model").is_in(models), self.audits[mine].sort("day", "model")
+            kept = pl.col("audit_id").is_in(audits["audit_id"].implode())
+            yield dataclasses.replace(
+                self,
+                audits=audits,
+                beside={name: _some(rows, kept) for name, rows in self.beside.items()},
+                acknowledged=_some(self.acknowledged, theirs),
+                secrets=self._secrets_of(models),
+                shared=shared_by(models, self.shared),
+            )
 
     def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
         """Return the latest audit of each other secret of these models, by name."""
@@ -163,16 +149,14 @@ class Tables:
             return self.secrets
         return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
 
-    def details(self, audit_id: str) -> Details:
-        """Return the rows of one audit, without bins of too few records."""
-        enough = pl.col("records") >= FEWEST_RECORDS
-        mine = pl.col("audit_id") == audit_id
-        return Details(
-            bounds=typed_rows(BoundRow, self.bounds.filter(mine)),
-            promises=typed_rows(PromiseRow, self.promises.filter(mine)),
-            slices=typed_rows(SliceRow, self.slices.filter(mine)),
-            reliability=typed_rows(ReliabilityRow, self.reliability.filter(mine, enough)),
-        )
+    def details(self, audit_id: str) -> dict[str, tuple[TableRow, ...]]:
+        """Return the parts of one audit, without bins of too few records."""
+        enough, mine = pl.col("records") >= FEWEST_RECORDS, pl.col("audit_id") == audit_id
+        of = {name: [mine, enough] if name == "reliability" else [mine] for name in PARTS}
+        return {
+            name: typed_rows(kind, self.beside[name].filter(*of[name]))
+            for name, kind in PARTS.items()
+        }
 
 
 def read_tables(warehouse: Warehouse) -> Tables:
@@ -189,11 +173,9 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .unique("model", keep="last")["audit_id"]
         .implode()
     )
-    details: dict[str, Any] = {
-        name: warehouse.collect(
-            warehouse.scan(f"audit_{name}").filter(pl.col("audit_id").is_in(last))
-        )
-        for name in ("bounds", "promises", "slices", "reliability")
+    of_last = pl.col("audit_id").is_in(last)
+    beside = {
+        name: warehouse.collect(warehouse.scan(f"audit_{name}").filter(of_last)) for name in PARTS
     }
     withdrawals = warehouse.collect(
         warehouse.notes(NoteKind.WITHDRAWN)
@@ -202,7 +184,8 @@ def read_tables(warehouse: Warehouse) -> Tables:
         .sort("noted_at", "audit_id", descending=True)
     )
     return Tables(
-        audits=audits,
+        audits,
+        beside,
         withdrawals=withdrawals,
         acknowledged=pl.DataFrame(
             [(one.model, one.sentence()) for one in acknowledgements(warehouse)],
@@ -210,7 +193,6 @@ def read_tables(warehouse: Warehouse) -> Tables:
             orient="row",
         ),
         secrets=secrets,
-        **details,
     )
 
 

@@ -18,10 +18,9 @@ from markupsafe import Markup
 
 from flows.files import read_plain, replace_file
 from flows.report import plots
-from flows.report.canvas import inline_svg
 from flows.report.history import History, history_of
 from flows.report.pages import Entry, Undrawn, blocks_of, index_page, model_page, undrawn_page
-from flows.report.report_rows import Details, Tables, read_tables, shared_labels
+from flows.report.report_rows import Tables, read_tables, shared_labels
 from flows.report.sentences import tally_sentence
 from flows.report.templating import rendered
 from flows.settings import PolicySettings, TogetherSettings
@@ -130,11 +129,11 @@ def _drawn(
 
 def _page(history: History, tables: Tables, night: dt.date, on: dt.date) -> str:
     """Return a model's page; `tables` are its rows."""
-    last = history.evaluated[-1].audit_id if history.evaluated else None
+    last = history.evaluated[-1].audit_id if history.evaluated else ""
     shared = tables.shared if history.latest.day == night else None
     return model_page(
         history,
-        Details() if last is None else tables.details(last),
+        tables.details(last),
         night=night,
         blocks=blocks_of(history.latest, tables.policy, on, shared),
         secrets=tables.told_of([history.nights[0].model]),
@@ -146,9 +145,8 @@ def _small(history: History, name: str, top: float) -> Markup:
     """Draw all nights of a model for the page of the night."""
     if not history.evaluated:
         return Markup()
-    return inline_svg(
-        plots.draw_trend(history, plots.TREND_SMALL, top=top),
-        identifier=name.removesuffix(".html"),
+    return plots.draw_trend(history, plots.TREND_SMALL, top=top).inline_svg(
+        name.removesuffix(".html"),
         title=f"{history.model}: every night",
         description=f"{tally_sentence(history)} Its page has the numbers.",
         css_class="plot",
@@ -163,17 +161,9 @@ def _night(audits: pl.DataFrame) -> dt.date | None:
 
 def _top(audits: pl.DataFrame) -> float:
     """Return the largest epsilon that any model's small plot shows; all share one scale."""
-    columns = [
-        name
-        for name in (
-            "epsilon_lower",
-            "epsilon_lower_28_days",
-            "epsilon_declared",
-            "sees_from_together",
-        )
-        if name in audits.columns
-    ]
-    values = pl.concat([audits[name].cast(pl.Float64).rename("value") for name in columns])
+    shown = {"epsilon_lower", "epsilon_lower_28_days", "epsilon_declared", "sees_from_together"}
+    columns = [audits[name] for name in audits.columns if name in shown]
+    values = pl.concat([column.cast(pl.Float64).rename("value") for column in columns])
     most = values.filter(values.is_finite()).max()
     # One model that declares 10^26 must not flatten the plots of all others.
     return min(plots.TREND_LEVELS[-1], max(1.0, float(most) if isinstance(most, float) else 1.0))

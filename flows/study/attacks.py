@@ -14,11 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.report.study_page import StudyTable
 from flows.study import tables
 from flows.study.printed import GAME, Ours, PrintedTable, printed_points
 from flows.study.runner import Shown
-from flows.study.tables import CellRow, Point
+from flows.study.tables import CellRow, Point, StudyTable
 from privcore import attacks
 from privcore.attacks import Tally, generator, stream_key
 from privcore.guarantees import ApproxDP, Gaussian
@@ -112,6 +111,17 @@ def attacked(train: Answers, test: Answers, *, canaries: int, stream: str) -> li
         }
         for name, (tally, control) in _played(train, test, canaries, stream)
     ]
+
+
+def model_rows(
+    mechanism: str, epsilon: float, arms: Iterable[Answers], *, canaries: int, **scores: float
+) -> list[CellRow]:
+    """Return a row for each attack on one model; `scores` are of its predictions."""
+    train, test = arms
+    about = {"mechanism": mechanism, "epsilon": f"{epsilon:g}", "trained_on": train.records}
+    about |= {**scores, "test_records": test.records}
+    stream = f"{mechanism}-{epsilon:g}"
+    return [{**about, **row} for row in attacked(train, test, canaries=canaries, stream=stream)]
 
 
 def _played(

@@ -23,9 +23,9 @@ from flows.study.attacks import (
     LABELS,
     MODEL,
     Answers,
-    attacked,
     figures_of,
     game_shown,
+    model_rows,
 )
 from flows.study.printed import GAME, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
@@ -186,21 +186,12 @@ def _pate(days: Days) -> Iterator[tuple[float, TrainedModel]]:
 
 
 def _rows(days: Days, mechanism: str, epsilon: float, model: TrainedModel) -> list[CellRow]:
-    train, test = (
+    arms = [
         Answers(_probabilities(days, model, part.features), proxy, part.labels)
         for part, proxy in zip((days.target, days.test), days.proxy, strict=True)
-    )
-    log_loss, error = test.log_loss
-    about = {
-        "mechanism": mechanism,
-        "epsilon": f"{epsilon:g}",
-        "trained_on": train.records,
-        "test_log_loss": log_loss,
-        "test_log_loss_error": error,
-        "test_records": test.records,
-    }
-    attacks = attacked(train, test, canaries=CANARIES, stream=f"{mechanism}-{epsilon:g}")
-    return [{**about, **row} for row in attacks]
+    ]
+    loss = dict(zip(("test_log_loss", "test_log_loss_error"), arms[1].log_loss, strict=True))
+    return model_rows(mechanism, epsilon, arms, canaries=CANARIES, **loss)
 
 
 def _probabilities(days: Days, model: TrainedModel, features: pl.DataFrame) -> NDArray[np.float64]:

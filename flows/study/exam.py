@@ -19,10 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.report.study_page import StudyTable
 from flows.study.exam_worlds import RESPONSE, TEAMS, WORLDS, World
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import COLORS, Axis, CellRow, chart, points_of, table_of
+from flows.study.tables import COLORS, Axis, CellRow, StudyTable, chart, points_of, table_of
 from privcore import Arm, audit_probabilities
 from privcore.exceptions import InvalidInputError
 from workers.versions import CODE_VERSION
@@ -115,23 +114,13 @@ def study(*, scale: float, auditors: Sequence[str] | None = None) -> Study:
     for name in auditors:
         # Another state of the auditor is another cell.
         source = inspect.getsource(sys.modules[auditor_named(name).__module__])
-        told = {"auditor": name, "version": _version(name), "source": source}
+        told = {"auditor": name, "version": _version(name), "source": source, "seed": SEED}
         for kind, worlds in WORLDS.items():
             audits = OF_TEAMS if kind == TEAMS else max(10, round(AUDITS * scale))
-            cells += [
-                Cell(
-                    f"{name.replace(':', '.')}-{kind}-{place}".replace(" ", "_"),
-                    {
-                        **told,
-                        "kind": kind,
-                        "place": place,
-                        "world": world.told,
-                        "audits": audits,
-                        "seed": SEED,
-                    },
-                )
-                for place, world in enumerate(worlds)
-            ]
+            for place, world in enumerate(worlds):
+                given = {"kind": kind, "place": place, "world": world.told, "audits": audits}
+                title = f"{name.replace(':', '.')}-{kind}-{place}".replace(" ", "_")
+                cells.append(Cell(title, told | given))
     title = "An exam for auditors of label privacy"
     return Study("Exam", title, cells, compute, auditors, shown)
 
@@ -140,18 +129,12 @@ def compute(_: Any, cell: Cell) -> list[CellRow]:
     """Return a row for each audit of a world by one auditor."""
     given = cell.parameters
     world = WORLDS[given["kind"]][given["place"]]
-    auditor = auditor_named(given["auditor"])
+    auditor, stream = auditor_named(given["auditor"]), zlib.crc32(world.told.encode())
+    about = {"part": "audits", "auditor": given["auditor"].partition(":")[2]}
+    about |= {"kind": given["kind"], "world": given["world"], "epsilon": world.epsilon}
+    about |= {"records": world.training}
     return [
-        {
-            "part": "audits",
-            "auditor": given["auditor"].partition(":")[2],
-            "kind": given["kind"],
-            "world": given["world"],
-            "epsilon": world.epsilon,
-            "records": world.training,
-            "audit": audit,
-            **_sat(auditor, world, [SEED, zlib.crc32(world.told.encode()), world.training, audit]),
-        }
+        {**about, "audit": audit, **_sat(auditor, world, [SEED, stream, world.training, audit])}
         for audit in range(given["audits"])
     ]
 
@@ -165,10 +148,8 @@ def _sat(auditor: Auditor, world: World, seed: list[int]) -> CellRow:
     if bound is not None and not bound >= 0.0:
         rule = "it is a number from 0 on, or None where the auditor refuses"
         raise InvalidInputError("the auditor's bound", bound, rule)
-    return {
-        "bound": None if bound is None else float(bound),
-        "seconds": time.process_time() - started,
-    }
+    seconds = time.process_time() - started
+    return {"bound": None if bound is None else float(bound), "seconds": seconds}
 
 
 def shown(auditors: Sequence[str], found: Computed) -> Shown:
@@ -197,14 +178,8 @@ def shown(auditors: Sequence[str], found: Computed) -> Shown:
     power = table_of(
         "Power: median bound, share of bounds above half of the truth, CPU seconds of an audit",
         powers.to_dicts(),
-        {
-            "auditor": "{auditor}",
-            "records": "{records:,}",
-            "truth": "{epsilon:g}",
-            "median": "{median:.2f}",
-            "power": "{power:.0%}",
-            "seconds": "{seconds:.3f}",
-        },
+        "auditor {auditor} | records {records:,} | truth {epsilon:g} | median {median:.2f}"
+        " | power {power:.0%} | seconds {seconds:.3f}",
         text=("auditor",),
     )
     tables = [_sizes(every), _beside(every, names), power]
@@ -237,24 +212,18 @@ def _sizes(every: pl.DataFrame) -> StudyTable:
     kinds = every.group_by("auditor", "kind", maintain_order=True).agg(
         pl.sum("audits", "accused", "refused", "fails"), worlds=pl.len()
     )
+    rows = [
+        {**row, "interval": binomtest(row["accused"], row["audits"]).proportion_ci(0.95)}
+        for row in kinds.to_dicts()
+    ]
     return table_of(
         "Size: audits whose bound is above the truth",
-        kinds.to_dicts(),
-        {
-            "auditor": "{auditor}",
-            "kind of world": "{kind}",
-            "accused": "{accused} of {audits}",
-            "95% interval": _interval,
-            "refused": "{refused}",
-            "size fails in": "{fails} of {worlds}",
-        },
+        rows,
+        "auditor {auditor} | kind of world {kind} | accused {accused} of {audits}"
+        " | 95% interval {interval.low:.3f} to {interval.high:.3f} | refused {refused}"
+        " | size fails in {fails} of {worlds}",
         text=("auditor", "kind of world"),
     )
-
-
-def _interval(row: CellRow) -> str:
-    found: Any = binomtest(row["accused"], row["audits"]).proportion_ci(0.95)
-    return f"{found.low:.3f} to {found.high:.3f}"
 
 
 def _beside(every: pl.DataFrame, names: Sequence[str]) -> StudyTable:

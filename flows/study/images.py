@@ -22,9 +22,9 @@ from flows.study.attacks import (
     LABELS,
     MODEL,
     Answers,
-    attacked,
     figures_of,
     game_shown,
+    model_rows,
 )
 from flows.study.printed import GAME, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
@@ -174,19 +174,12 @@ def _students(world: ImageHalves) -> list[CellRow]:
 def _rows(
     world: ImageHalves, mechanism: str, epsilon: float, model: FittedNetwork
 ) -> list[CellRow]:
-    train, test = (
+    arms = [
         Answers(model.probabilities(part.pixels), proxy, part.labels)
         for part, proxy in zip((world.target, world.test), world.proxy, strict=True)
-    )
-    about = {
-        "mechanism": mechanism,
-        "epsilon": f"{epsilon:g}",
-        "trained_on": train.records,
-        "test_accuracy": test.accuracy,
-        "test_records": test.records,
-    }
-    attacks = attacked(train, test, canaries=CANARIES, stream=f"{mechanism}-{epsilon:g}")
-    return [{**about, **row} for row in attacks]
+    ]
+    right = arms[1].accuracy
+    return model_rows(mechanism, epsilon, arms, canaries=CANARIES, test_accuracy=right)
 
 
 def _fitted(method: ImageMethod, network: str, images: Images, seed: int) -> FittedNetwork:

@@ -16,15 +16,25 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from flows.report.study_page import StudyTable
 from flows.study import printed, tables
-from flows.study.attacked_tables import ACS, Survey, read_survey
 from flows.study.printed import WORST_CASE, PrintedTable, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
-from flows.study.tables import CellRow
+from flows.study.tables import CellRow, StudyTable
 from privcore import attacks, mechanisms
+from privcore.exceptions import InvalidInputError
 from privcore.upper_bounds import reconstruction_prior, success_count
+from workers.sources.tables.table_files import read_rows
 
+ACS = (
+    "AGEP", "SCHL", "MAR", "RELP", "DIS", "ESP", "CIT", "MIG", "MIL", "ANC", "NATIVITY", "DEAR",
+    "DEYE", "DREM", "SEX", "RAC1P",
+)  # fmt: skip
+"""The 16 attributes of the paper's American Community Survey."""
+FIRE = (
+    "Call Type", "Call Final Disposition", "City", "Zipcode of Incident", "Battalion",
+    "Station Area", "Priority", "ALS Unit", "Call Type Group", "Number of Alarms",
+)  # fmt: skip
+"""The 10 attributes of San Francisco's fire calls, as the code that the paper cites names them."""
 SEED, RECORDS, WAYS, DELTA, DEGREE = 62, 100, 3, 1e-5, 2
 RUNS, RUNS_OF_MANY, EPSILON_OF_COLUMNS, EPSILON_OF_MANY = 100, 25, 1.0, 3.0
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
@@ -69,6 +79,45 @@ _QUANTITIES = (
     ("Fig 7", "distance", 1, "error", "attack on AGEP within 1"),
     ("Fig 7", "distance", 1, "limit_5", "5% bound on AGEP within 1"),
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """A table's network, its attributes in order, and a digest of the table as it was read."""
+
+    names: tuple[str, ...]
+    network: attacks.BayesianNetwork
+    digest: str
+
+
+def read_survey(uri: str, *, degree: int) -> Survey:
+    """Return the survey or the fire calls with a network of a degree.
+
+    Age is cut into tens, as the paper has ten values of it. What a call lacks is its own value.
+
+    Raises:
+        InvalidInputError: it has not all attributes, or the survey has missing values.
+        NotEvaluableError: the file cannot be read.
+    """
+    frame = read_rows(uri)
+    names = FIRE if set(FIRE) <= set(frame.columns) else ACS
+    if not frame.height or not set(names) <= set(frame.columns):
+        rule = f"it has rows and the survey's columns {', '.join(ACS)}, or {', '.join(FIRE)}"
+        raise InvalidInputError("--table", uri, rule)
+    frame, codes = frame.select(names), []
+    if names == FIRE:
+        frame = frame.cast(pl.String).fill_null("")
+    for series in frame:
+        if series.null_count():
+            raise InvalidInputError("--table", series.name, "a column has no missing values")
+        kept = series if series.dtype.is_numeric() else series.cast(pl.String)
+        tens = series.name == "AGEP"
+        codes.append(kept.to_numpy() // 10 if tens else np.unique(kept, return_inverse=True)[1])
+    cells = np.column_stack(codes).astype(np.int64)
+    network = attacks.fit_network(
+        cells, [int(column.max()) + 1 for column in cells.T], degree=degree
+    )
+    return Survey(tuple(frame.columns), network, str(frame.hash_rows(seed=0).sum()))
 
 
 def study(table: str, *, scale: float) -> Study:

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flows.report.study_page import StudyTable
-from flows.study.tables import Point, printed_at, table_of
+from flows.study.tables import Point, StudyTable, printed_at, table_of
 
 GAME = "Observational Auditing of Privacy"
 WORST_CASE = "Beyond the Worst Case"

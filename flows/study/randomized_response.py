@@ -38,20 +38,12 @@ RECORDS, REPETITIONS = 1_000_000, 100
 _CHUNK = 8_192  # records at a time, whose arrays stay in the processor's cache
 # The mean bound over epsilon: 1 is tight, more is overestimated.
 _RANGE, _OF = "K = {classes}, epsilon {range}", "bound over epsilon {epsilon:g}, {proxy}"
-_TIGHT, _LOOSE, _NEAR_ZERO = (
-    PrintedTable(*(GAME, place, quantity, value, error, of), missing="no such K")
-    for place, quantity, value, error, of in (
-        ("Fig 2", _RANGE, "share", "share_deviation", _OF),
-        ("Fig 3", _RANGE, "share", "share_deviation", _OF),
-        (
-            "Fig 4",
-            "shifts from 0.01 on",
-            "mean",
-            "deviation",
-            "the largest bound, {fraction:.1%} guesses",
-        ),
-    )
+_TIGHT, _LOOSE = (
+    PrintedTable(*(GAME, place, _RANGE, "share", "share_deviation", _OF), missing="no such K")
+    for place in ("Fig 2", "Fig 3")
 )
+_LARGEST = "the largest bound, {fraction:.1%} guesses"
+_NEAR_ZERO = PrintedTable(GAME, "Fig 4", "shifts from 0.01 on", "mean", "deviation", _LARGEST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,16 +241,12 @@ def shown(records: int, found: Computed) -> Shown:
             tables.table_of(
                 "Figures 2 and 3: measured epsilon by proxy and share of guesses",
                 measured,
-                {"K": "{classes}", "epsilon": "{epsilon:g}", **tables.values_of(names)},
+                {"K": "{classes}", "epsilon": "{epsilon:g}"} | tables.values_of(names),
             ),
             tables.table_of(
                 "Figure 4: a proxy shifted by so much, measured epsilon",
                 shifted,
-                {
-                    "epsilon": "{epsilon:g}",
-                    "guesses": "{fraction:.1%}",
-                    **tables.values_of(proxies),
-                },
+                {"epsilon": "{epsilon:g}", "guesses": "{fraction:.1%}"} | tables.values_of(proxies),
             ),
         ],
         ours=beside(bounds, shifts),
@@ -291,8 +279,8 @@ def beside(bounds: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
     late = shifts.filter(pl.col("shift") >= 0.01).sort("mean")
     worst = late.group_by("fraction", maintain_order=True).last().sort("fraction")
     few, many = (shares.filter(fraction=fraction).to_dicts() for fraction in FRACTIONS)
-    zero = worst.to_dicts()
-    return [*_TIGHT.beside(few), *_LOOSE.beside(many), *_NEAR_ZERO.beside(zero)]
+    zero = _NEAR_ZERO.beside(worst.to_dicts())
+    return [*_TIGHT.beside(few), *_LOOSE.beside(many), *zero]
 
 
 def sentences(records: int, repetitions: int) -> list[str]:

@@ -72,9 +72,7 @@ def study(*, scale: float) -> Study:
             f"{statistic.split()[0]}-{noise.split()[0]}-{eta:g}",
             {"statistic": statistic, "noise": noise, "eta": eta, "plays": plays},
         )
-        for statistic in STATISTICS
-        for noise in NOISES
-        for eta in ETAS
+        for statistic, noise, eta in itertools.product(STATISTICS, NOISES, ETAS)
     ]
     return Study(
         "Re-identification",
@@ -225,15 +223,9 @@ def shown(_: int, found: Computed) -> Shown:
     table = table_of(
         "How often the best-told record is told right",
         best.to_dicts(),
-        {
-            "statistic": "{statistic}",
-            "noise": "{noise}",
-            "eta": "{eta}",
-            "at most": "{at_most:.2f}",
-            "attack": "{attack}",
-            "told right": "{accuracy:.3f} ± {error:.3f}",
-            "p-value of at most": "{p_value:.2g}",
-        },
+        "statistic {statistic} | noise {noise} | eta {eta} | at most {at_most:.2f}"
+        " | attack {attack} | told right {accuracy:.3f} ± {error:.3f}"
+        " | p-value of at most {p_value:.2g}",
         text=("statistic", "noise", "attack"),
     )
     return Shown(
@@ -257,15 +249,9 @@ def accuracies(plays: pl.DataFrame) -> pl.DataFrame:
         played, most = int(group["plays"][0]), max(group["right"].to_list())
         limit = min(0.5 + float(group["eta"][0]), 1.0)
         above = binomtest(most, played, limit, alternative="greater")
-        rows.append(
-            {
-                **named,
-                "at_most": limit,
-                "accuracy": most / played,
-                "error": binomial_error(most / played, played),
-                "p_value": min(1.0, RECORDS * float(above.pvalue)),
-            }
-        )
+        found = {"accuracy": most / played, "error": binomial_error(most / played, played)}
+        found["p_value"] = min(1.0, RECORDS * float(above.pvalue))
+        rows.append({**named, "at_most": limit, **found})
     return pl.DataFrame(rows)
 
 

@@ -5,6 +5,7 @@ computed in parallel, kept when they are done, none twice), and a function from 
 what is shown of it. `run_study` does all else.
 """
 
+import base64
 import dataclasses
 import hashlib
 import itertools
@@ -20,12 +21,12 @@ from numpy.typing import NDArray
 
 from flows.files import replace_file
 from flows.progress import announce
-from flows.report.study_page import StudyTable, study_page
+from flows.report.templating import rendered
 from flows.study.printed import RULE, Ours, Setting, judged_rows, judged_tables, settings_table
-from flows.study.tables import CellRow, write_svg
+from flows.study.tables import CellRow, StudyTable, write_svg
 from privcore.exceptions import InvalidInputError
 from workers.executors import Executor, on_ray
-from workers.versions import METHOD_VERSION
+from workers.versions import CODE_VERSION, METHOD_VERSION
 
 _STARTING = "Starting workers"
 
@@ -254,7 +255,17 @@ def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
     for path, drawing in zip(drawings, shown.figures.values(), strict=True):
         write_svg(drawing, path)
     page, told = output / "index.html", output / "study.json"
-    text = study_page(title, shown.sentences, shown.tables, drawings)
+    text = rendered(
+        "study.html.j2",
+        title=title,
+        sentences=shown.sentences,
+        tables=shown.tables,
+        drawings=[
+            (drawing.stem.replace("_", " "), base64.b64encode(drawing.read_bytes()).decode())
+            for drawing in drawings
+        ],
+        version=CODE_VERSION,
+    )
     replace_file(page, text.encode())
     files = (*tables, *drawings, told, page)
     written = Written(tuple(shown.tables), tuple(shown.sentences), files)

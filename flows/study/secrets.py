@@ -164,19 +164,11 @@ def _guesses(
             "bound_tradeoff": tradeoff if prior == UNIFORM else None,
         }
         least = min(bound for bound in bounds.values() if bound is not None)
-        rows.append(
-            {
-                "attack": attack,
-                "right": right,
-                "success": right / models,
-                "error": binomial_error(right / models, models),
-                "blind": blind,
-                **bounds,
-                "exceeds_p_value": binomtest(right, models, least, alternative="greater").pvalue,
-                "epsilon_replace": replaced,
-                **trained,
-            }
-        )
+        success = {"attack": attack, "right": right, "success": right / models}
+        success |= {"error": binomial_error(right / models, models), "blind": blind}
+        exceeds = binomtest(right, models, least, alternative="greater").pvalue
+        found = {"exceeds_p_value": exceeds, "epsilon_replace": replaced}
+        rows.append(success | bounds | found | trained)
     return rows
 
 
@@ -184,36 +176,32 @@ def shown(_: int, found: Computed) -> Shown:
     """Return what there is to show of both parts."""
     leakage, guesses = found.part("leakage"), found.part("guesses")
     replacing = guesses.filter(neighbors=str(Neighbors.REPLACE))
+    leaks = leakage.filter(norm=1.0).sort("steps", "noise").to_dicts()
+    leaks = [
+        {**row, "few": "" if _sure(row) else " *", "share": row["leaked"] / row["bound"]}
+        for row in leaks
+    ]
+    guessed = [
+        {**row, "f_dp": "-" if (most := row["bound_tradeoff"]) is None else f"{most:.3f}"}
+        for row in replacing.to_dicts()
+    ]
     return Shown(
         sentences(leakage, guesses),
         [
             table_of(
                 f"Leakage of {DIGITS} digits, in nats, clipping norm 1",
-                leakage.filter(norm=1.0).sort("steps", "noise").to_dicts(),
-                {
-                    "noise": "{noise:g}",
-                    "steps": "{steps}",
-                    "leaked": lambda row: f"{row['leaked']:.2f}{'' if _sure(row) else ' *'}",
-                    "95% interval": "{lower:.2f} to {upper:.2f}",
-                    "bound": "{bound:.2f}",
-                    "share": lambda row: f"{row['leaked'] / row['bound']:.0%}",
-                },
+                leaks,
+                "noise {noise:g} | steps {steps} | leaked {leaked:.2f}{few}"
+                " | 95% interval {lower:.2f} to {upper:.2f} | bound {bound:.2f}"
+                " | share {share:.0%}",
             ),
             table_of(
                 "How often the last digit is guessed, noise for replacing the secret",
-                replacing.to_dicts(),
-                {
-                    "prior": "{prior}",
-                    "epsilon": "{epsilon:g}",
-                    "attack": "{attack}",
-                    "right": "{success:.3f} ± {error:.3f}",
-                    "blind": "{blind:.3f}",
-                    "bound, their attempts": "{bound_attempts:.3f}",
-                    "bound, any attack": "{bound:.3f}",
-                    "bound, f-DP": lambda row: (
-                        "-" if row["bound_tradeoff"] is None else f"{row['bound_tradeoff']:.3f}"
-                    ),
-                },
+                guessed,
+                "prior {prior} | epsilon {epsilon:g} | attack {attack}"
+                " | right {success:.3f} ± {error:.3f} | blind {blind:.3f}"
+                " | bound, their attempts {bound_attempts:.3f} | bound, any attack {bound:.3f}"
+                " | bound, f-DP {f_dp}",
                 text=("prior", "attack"),
             ),
         ],

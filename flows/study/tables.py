@@ -10,8 +10,6 @@ from typing import Any, Literal
 import altair as alt
 import vl_convert
 
-from flows.report.study_page import StudyTable
-
 # Colours that people with any colour vision tell apart (Okabe and Ito).
 COLORS = {
     "blue": "#0072b2", "orange": "#e69f00", "green": "#009e73", "red": "#d55e00",
@@ -192,6 +190,21 @@ def write_svg(drawing: Any, path: pathlib.Path) -> None:
     path.write_text(
         vl_convert.vegalite_to_svg(drawing.to_dict(), vl_version=version), encoding="utf-8"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTable:
+    """A table as it is printed.
+
+    Attributes:
+        title: above it.
+        columns: each column's name, and whether it holds numbers.
+        rows: one text for each column.
+    """
+
+    title: str
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
 
 
 CellRow = dict[str, Any]

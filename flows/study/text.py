@@ -123,7 +123,9 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     chooses, plays = np.array_split(np.arange(held.records), 2)
     chosen = held.take(chooses)
     heat = fitted_temperature(chosen.proxy, chosen.labels)
-    calibrated = tempered_proxy(train, heat), tempered_proxy(held.take(plays), heat)
+    calibrated = (
+        replace(arm, proxy=tempered(arm.proxy, heat)) for arm in (train, held.take(plays))
+    )
     games = ((PLAIN, 1.0, (train, held)), (CALIBRATED, heat, calibrated))
     about = {
         "test_accuracy": held.accuracy,
@@ -136,11 +138,6 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
         for name, temperature, arms in games
         for row in attacked(*arms, canaries=cell.parameters["canaries"], stream=name)
     ]
-
-
-def tempered_proxy(answers: Answers, temperature: float) -> Answers:
-    """Return the answers with the proxy's logits divided by a temperature."""
-    return replace(answers, proxy=tempered(answers.proxy, temperature))
 
 
 def tempered(chances: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
@@ -215,9 +212,10 @@ def beside(rows: Sequence[CellRow]) -> list[Ours]:
     plain = {row["attack"]: row for row in rows if row["proxy"] == PLAIN}
     asked = [{**plain[name], "quantity": quantity, "of": of} for name, quantity, of in _QUANTITIES]
     accuracy = rows[0]["test_accuracy"]
-    right: CellRow = {"quantity": "test accuracy", "of": "", "epsilon_paper": accuracy}
     error = binomial_error(accuracy, rows[0]["test_records"])
-    asked.append({**right, "epsilon_paper_deviation": error, "repetitions": 1, "form": ".1%"})
+    right: CellRow = {"epsilon_paper": accuracy, "epsilon_paper_deviation": error}
+    right |= {"quantity": "test accuracy", "of": "", "repetitions": 1, "form": ".1%"}
+    asked.append(right)
     return [*_TABLE_7.beside(asked)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from flows.study.attacked_tables import BANK_BOUNDS
+from flows.study.relaxations import BANK_BOUNDS
 from privcore.attacks.query_adversary import Adversary, NotZeroOrOne
 from privcore.mechanisms.local_sensitivity import KLaplace, Unprotected
 from privcore.mechanisms.protected_table import ProtectedTable

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from flows.report.report_rows import Tables
+from flows.report.report_rows import PARTS, Tables
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import BoundRow, PromiseRow, ReliabilityRow, SliceRow
@@ -183,10 +183,10 @@ def tables(audits: Iterable[AuditedNight], beside: Iterable[TableRow] = ()) -> T
     rows = list(beside)
     return Tables(
         frame(list(audits), AuditedNight),
-        *(
-            frame([row for row in rows if isinstance(row, kind)], kind)
-            for kind in (BoundRow, PromiseRow, SliceRow, ReliabilityRow)
-        ),
+        {
+            name: frame([row for row in rows if isinstance(row, kind)], kind)
+            for name, kind in PARTS.items()
+        },
     )
 
 

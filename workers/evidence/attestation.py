@@ -12,8 +12,6 @@ follows from these in words; of a statement also PASSED, WARNED or FAILED, as in
 """
 
 import base64
-import binascii
-import contextlib
 import datetime as dt
 import hashlib
 import json
@@ -33,19 +31,19 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     load_pem_public_key,
 )
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_files import read_open, read_secret, write_new
 from workers.plan import Plan
 from workers.publication.statements import Statement, sentence_of, verdict_of
-from workers.strict_model import StrictModel
 from workers.warehouse.record_digest import record_digest
 from workers.warehouse.schema import AuditRecord, AuditRow, Status
 from workers.warehouse.table_row import AS_STORED
 
 _COMMAND = "privaudit attest-key"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _BARE_KEY = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 """A key in base64 or hexadecimal digits, which a person may paste instead of a path."""
 
@@ -59,36 +57,10 @@ class UntrustedSignatureError(TerminalError):
         super().__init__(sentence)
 
 
-class DsseSignature(StrictModel):
-    """One signature of an envelope, as JSON has it."""
-
-    model_config = ConfigDict(strict=True)
-
-    keyid: str
-    sig: str
-
-
-class DsseEnvelope(StrictModel):
-    """An envelope, as JSON has it: payload and signature are in base64."""
-
-    model_config = ConfigDict(strict=True)
-
-    payload: str
-    payloadType: str  # noqa: N815  # DSSE's own name
-    signatures: list[DsseSignature]
-
-
-@dataclass(frozen=True, slots=True)
-class PublicKey:
-    """A public key, under the SHA-256 digest of its DER form."""
-
-    key: Ed25519PublicKey
-
-    @property
-    def keyid(self) -> str:
-        """The key's id, 64 hexadecimal digits."""
-        der = self.key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return hashlib.sha256(der).hexdigest()
+def key_id(key: Ed25519PublicKey) -> str:
+    """Return the id of a public key: the SHA-256 digest of its DER form, 64 hexadecimal digits."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).hexdigest()
 
 
 def canonical_json(value: Any) -> bytes:
@@ -115,56 +87,56 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(named), named, len(payload), payload)
 
 
-def sign_payload(payload: bytes, payload_type: str, key: Ed25519PrivateKey) -> DsseEnvelope:
-    """Return an envelope with one signature."""
-    signature = key.sign(pre_authentication_encoding(payload_type, payload))
-    return DsseEnvelope(
-        payload=base64.standard_b64encode(payload).decode(),
-        payloadType=payload_type,
-        signatures=[
-            DsseSignature(
-                keyid=PublicKey(key.public_key()).keyid,
-                sig=base64.standard_b64encode(signature).decode(),
-            )
-        ],
-    )
+def signed(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+    """Return the file of a payload that a key signs."""
+    signature = key.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    return _envelope(payload, key_id(key.public_key()), signature)
 
 
-def verified_payload(
-    envelope: DsseEnvelope, payload_type: str, trusted: Sequence[PublicKey], what: str
-) -> bytes:
-    """Return the payload of an envelope that one of the trusted keys has signed, and no other key.
+def _envelope(payload: bytes, keyid: str, signature: bytes) -> bytes:
+    """Return a DSSE envelope in the one form that it has as a file."""
+    sig, content = (base64.standard_b64encode(each).decode() for each in (signature, payload))
+    signatures = [{"keyid": keyid, "sig": sig}]
+    envelope = {"payload": content, "payloadType": PAYLOAD_TYPE, "signatures": signatures}
+    return canonical_json(envelope) + b"\n"
 
-    Args:
-        envelope: what is verified.
-        payload_type: the only type that is accepted.
-        trusted: public keys.
-        what: name of the payload in errors, for example "the attestation".
+
+def verified_payload(data: bytes, trusted: Sequence[Ed25519PublicKey]) -> bytes:
+    """Return the payload of a file that one of the trusted keys has signed, and no other key.
 
     Raises:
-        UntrustedSignatureError: another type, base64 of another form, not one signature, a wrong
-            one, or one by no trusted key.
+        UntrustedSignatureError: a byte differs from what `signed` writes, or the signature is wrong
+            or by no trusted key.
     """
-    changed = f"The signature of {what} does not fit its content: {what} was changed after signing."
-    if envelope.payloadType != payload_type:
+    try:
+        envelope = json.loads(data)
+        (signature,) = envelope["signatures"]
+        keyid = signature["keyid"]
+        payload, sig = map(base64.b64decode, (envelope["payload"], signature["sig"]))
+        written = _envelope(payload, keyid, sig) == data
+    except (ValueError, LookupError, TypeError, RecursionError, TerminalError):
+        written = False
+    if not written:
         raise UntrustedSignatureError(
-            "altered", f"The type of {what} is {envelope.payloadType!r}, not {payload_type!r}."
+            "altered",
+            "The file is no bundle as privaudit writes it: it was changed after signing, formatted "
+            "anew, or it is another file. Ask the signer for the bundle again.",
         )
-    if len(envelope.signatures) != 1:
-        raise UntrustedSignatureError("altered", changed)
-    (signature,) = envelope.signatures
-    payload, sig = _from_base64(envelope.payload, changed), _from_base64(signature.sig, changed)
-    by_id = {each.keyid: each.key for each in trusted}
-    if signature.keyid not in by_id:
+    by_id = {key_id(each): each for each in trusted}
+    if keyid not in list(by_id):
         raise UntrustedSignatureError(
             "wrong_key",
-            f"The signature of {what} names {signature.keyid}, and the trusted keys are "
+            f"The signature of the attestation names {keyid}, and the trusted keys are "
             f"{', '.join(sorted(by_id))}: give --trust the public key of the signer.",
         )
     try:
-        by_id[signature.keyid].verify(sig, pre_authentication_encoding(payload_type, payload))
+        by_id[keyid].verify(sig, pre_authentication_encoding(PAYLOAD_TYPE, payload))
     except InvalidSignature:
-        raise UntrustedSignatureError("altered", changed) from None
+        raise UntrustedSignatureError(
+            "altered",
+            "The signature of the attestation does not fit its content: the attestation was "
+            "changed after signing.",
+        ) from None
     return payload
 
 
@@ -186,7 +158,7 @@ def make_key_pair(path: pathlib.Path) -> pathlib.Path:
     return public
 
 
-def read_public_key(path: pathlib.Path) -> PublicKey:
+def read_public_key(path: pathlib.Path) -> Ed25519PublicKey:
     """Return an Ed25519 public key from its PEM file.
 
     Raises:
@@ -210,7 +182,7 @@ def read_public_key(path: pathlib.Path) -> PublicKey:
             f"{path} holds a public key of a kind that signs no evidence: give one of Ed25519, as "
             "privaudit attest-key makes it."
         )
-    return PublicKey(key)
+    return key
 
 
 def read_private_key(path: str) -> Ed25519PrivateKey:
@@ -244,23 +216,11 @@ def read_private_key(path: str) -> Ed25519PrivateKey:
     return private
 
 
-def _from_base64(text: str, otherwise: str) -> bytes:
-    """Return bytes; one text only is the base64 of them, so that no byte can change unseen."""
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise UntrustedSignatureError("altered", otherwise) from None
-    if base64.standard_b64encode(content).decode() != text:
-        raise UntrustedSignatureError("altered", otherwise)
-    return content
-
-
 IN_TOTO = "https://in-toto.io/Statement/v1"
 LABEL_STATEMENT = "urn:uuid:572f2cd3-9d1a-4660-be36-cbea48ec87bf#label-statement/v1"
 """Type of the predicate of a statement. A UUID's URN is unique, and needs no host name."""
 EXACT_RECORD = "urn:uuid:572f2cd3-9d1a-4660-be36-cbea48ec87bf#exact-record/v1"
 """Type of the predicate of an exact record: for people who may read results about labels."""
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
 LIFETIME = dt.timedelta(days=90)
 """Time that an attestation is evidence, from the publication or the audit on.
 
@@ -395,12 +355,11 @@ def make_bundle(made: Statement | AuditRecord, key: Ed25519PrivateKey) -> bytes:
     Raises:
         TerminalError: a number is infinite.
     """
-    envelope = sign_payload(attest(made), PAYLOAD_TYPE, key)
-    return canonical_json(envelope.model_dump(mode="json")) + b"\n"
+    return signed(attest(made), key)
 
 
 def verify_bundle(
-    data: bytes, trusted: Sequence[PublicKey], *, method_version: str
+    data: bytes, trusted: Sequence[Ed25519PublicKey], *, method_version: str
 ) -> VerifiedBundle:
     """Verify a bundle with public keys alone; whether it has expired is for the caller to judge.
 
@@ -416,7 +375,7 @@ def verify_bundle(
 
     The answer does not say that the signer is honest: the figures are the signer's.
     """
-    payload = verified_payload(_envelope(data), PAYLOAD_TYPE, trusted, "the attestation")
+    payload = verified_payload(data, trusted)
     made = _attested(payload)
     if _without_words(attest(made)) != _without_words(payload):
         raise _inconsistent("its subjects, result or expiry do not follow from its columns")
@@ -427,20 +386,6 @@ def verify_bundle(
     else:
         result, recomputed = result_of(made), _follows(made, method_version)
     return VerifiedBundle(made, result, words_of(made), expiry(made), recomputed)
-
-
-def _envelope(data: bytes) -> DsseEnvelope:
-    """Return the envelope, whose signature is not verified yet."""
-    envelope: DsseEnvelope | None = None
-    with contextlib.suppress(ValidationError, ValueError, TerminalError):
-        envelope = DsseEnvelope.model_validate_json(data)
-    if envelope is None or canonical_json(envelope.model_dump(mode="json")) + b"\n" != data:
-        raise UntrustedSignatureError(
-            "altered",
-            "The file is no bundle as privaudit writes it: it was changed after signing, formatted "
-            "anew, or it is another file. Ask the signer for the bundle again.",
-        )
-    return envelope
 
 
 def _attested(payload: bytes) -> Statement | AuditRecord:

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from flows.study import (
-    attacked_tables,
     attacks,
     criteo,
     images,
@@ -344,17 +343,15 @@ def test_secrets_and_tables_are_attacked_as_the_paper_sets_it():
     assert int(stated.pop("marginals_k")) == marginals.WAYS
     assert stated.pop("marginals_sensitivity").startswith("sqrt(2), Gaussian DP")  # test_marginals
     assert stated.pop("target_records") == f"{marginals.RECORDS} sampled from a Bayesian network"
-    assert int(stated.pop("ACS_attributes")) == len(attacked_tables.ACS)
-    assert int(stated.pop("FIRE_attributes")) == len(attacked_tables.FIRE)
+    assert int(stated.pop("ACS_attributes")) == len(marginals.ACS)
+    assert int(stated.pop("FIRE_attributes")) == len(marginals.FIRE)
     assert 16 - max(marginals.COLUMN_COUNTS) == marginals.KNOWN
     assert stated.pop("known_columns_multi") == (
         f"{marginals.KNOWN} ({16 - marginals.KNOWN} resp. {10 - marginals.KNOWN} reconstructed at "
         f"most), epsilon {marginals.EPSILON_OF_MANY:g}"
     )
     assert stated.pop("approx_domains").startswith("AGEP 10,")  # tens: test_study_marginals.py
-    survey, calls = (
-        marginals.ALONE[names[0]][0] for names in (attacked_tables.ACS, attacked_tables.FIRE)
-    )
+    survey, calls = (marginals.ALONE[names[0]][0] for names in (marginals.ACS, marginals.FIRE))
     assert stated.pop("fig5_columns") == f"{survey} (ACS), {calls} (FIRE)"
     confidences = [float(word.rstrip("%")) / 100.0 for word in stated["confidence_levels"].split()]
     assert stated.pop("confidence_levels")

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from flows.commands.printing import print_study
-from flows.study import attacked_tables, marginals
-from flows.study.attacked_tables import ACS, FIRE, read_survey
-from flows.study.marginals import DEGREE, beside, sentences, study
+from flows.study import marginals
+from flows.study.marginals import ACS, DEGREE, FIRE, beside, read_survey, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
@@ -48,8 +47,7 @@ def few(smaller):
 @pytest.fixture
 def five(few, smaller):  # noqa: ARG001
     """Make the survey's attributes few, too."""
-    for module in (attacked_tables, marginals):
-        smaller(module, ACS=FIVE)
+    smaller(marginals, ACS=FIVE)
 
 
 @pytest.mark.slow
@@ -133,7 +131,7 @@ def test_fire_calls_are_taken_with_what_they_lack_and_nothing_printed_is_held_ag
 
 
 def test_other_tables_are_refused(tmp_path, smaller):
-    smaller(attacked_tables, ACS=("a", "b", "c", "d"))
+    smaller(marginals, ACS=("a", "b", "c", "d"))
     path = tmp_path / "t.csv"
     for text, rule in (
         ("a,b\n1,2\n", "the survey's columns a, b, c, d"),

@@ -7,9 +7,16 @@ import polars as pl
 import pytest
 
 from flows.study import runner
-from flows.study.attacked_tables import BANK, BANK_BOUNDS, BANK_RECORDS, read_bank
 from flows.study.printed import RELAXATIONS, judged_rows, printed_values
-from flows.study.relaxations import EPSILON, beside, study
+from flows.study.relaxations import (
+    BANK,
+    BANK_BOUNDS,
+    BANK_RECORDS,
+    EPSILON,
+    beside,
+    read_bank,
+    study,
+)
 from privcore.attacks import Disagreement
 from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
