@@ -241,52 +241,37 @@ def with_absolute_paths(model: ModelSettings, folder: pathlib.Path, *, lake: str
 
     A registry's artifacts may lie in the lake, too, unless the evidence is independent.
     """
-    changes: dict[str, Any] = {}
-    if model.scores is not None:
-        others = {
-            role: other.model_copy(update=_table_with_absolute_paths(other, folder))
-            for role, other in model.scores.others.items()
-        }
-        changed = _table_with_absolute_paths(model.scores, folder)
-        changes["scores"] = model.scores.model_copy(update=others | changed)
-    if model.labels is not None:
-        changed = _table_with_absolute_paths(model.labels, folder) | _paths_with_absolute_paths(
-            model.labels, folder
-        )
-        if model.labels.holdout_key_file is not None:
-            changed["holdout_key_file"] = absolute(folder, model.labels.holdout_key_file)
-        changes["labels"] = model.labels.model_copy(update=changed)
-    if model.released_labels is not None:
-        changed = _table_with_absolute_paths(model.released_labels, folder)
-        changes["released_labels"] = model.released_labels.model_copy(update=changed)
-    if model.checkpoints is not None:
-        changed = _paths_with_absolute_paths(model.checkpoints, folder)
-        if model.checkpoints.registered:
-            artifacts = (absolute(folder, each) for each in model.checkpoints.artifacts or ())
-            # Who may write the lake could exchange a version's file there after its time.
-            own = () if model.trust is Trust.INDEPENDENT else (lake,)
-            changed["artifacts"] = (*artifacts, *own)
-        changes["checkpoints"] = model.checkpoints.model_copy(update=changed)
+    parts = ("scores", "labels", "released_labels", "checkpoints")
+    changes: dict[str, Any] = {
+        name: _with_absolute_paths(part, folder)
+        for name in parts
+        if (part := getattr(model, name)) is not None
+    }
+    if model.checkpoints is not None and model.checkpoints.registered:
+        artifacts = (absolute(folder, each) for each in model.checkpoints.artifacts or ())
+        # Who may write the lake could exchange a version's file there after its time.
+        own = () if model.trust is Trust.INDEPENDENT else (lake,)
+        given = {"artifacts": (*artifacts, *own)}
+        changes["checkpoints"] = changes["checkpoints"].model_copy(update=given)
     return model.model_copy(update=changes)
 
 
-def _table_with_absolute_paths(place: TablePlace, folder: pathlib.Path) -> dict[str, Any]:
-    named = place.catalog is not None or getattr(place, "query", None) is not None
-    return {} if named else {"table": absolute(folder, place.table)}
-
-
-def _paths_with_absolute_paths(
-    given: CheckpointPaths | LabelTable, folder: pathlib.Path
-) -> dict[str, Any]:
-    """Return a part's templates of paths below the settings' folder, whose braces are its own."""
-    own = str(folder).replace("{", "{{").replace("}", "}}")
-    return {
-        name: str(pathlib.Path(own) / template)
-        for name in ("path", "ready")
-        if (template := getattr(given, name, None)) is not None
-        and "://" not in template
-        and not template.startswith(REGISTRY)
+def _with_absolute_paths(part: StrictModel, folder: pathlib.Path) -> StrictModel:
+    """Return a part whose table, files and templates of paths are below the settings' folder."""
+    changed: dict[str, Any] = {
+        role: _with_absolute_paths(other, folder)
+        for role, other in getattr(part, "others", {}).items()
     }
+    if isinstance(part, TablePlace) and not (part.catalog or getattr(part, "query", None)):
+        changed["table"] = absolute(folder, part.table)
+    if (key := getattr(part, "holdout_key_file", None)) is not None:
+        changed["holdout_key_file"] = absolute(folder, key)
+    own = str(folder).replace("{", "{{").replace("}", "}}")  # a folder's braces are its own
+    for name in ("path", "ready"):
+        template = getattr(part, name, None)
+        if template and "://" not in template and not template.startswith(REGISTRY):
+            changed[name] = str(pathlib.Path(own) / template)
+    return part.model_copy(update=changed)
 
 
 def absolute(folder: pathlib.Path, place: str) -> str:
@@ -514,10 +499,8 @@ class Settings(BaseSettings):
         """Return when the audit of `day` must be there: on the day after, in the night's zone."""
         zone = zoneinfo.ZoneInfo(self.night.time_zone)
         after = day + dt.timedelta(days=1)
-        return dt.datetime.combine(after, self._deadline(name), tzinfo=zone)
-
-    def _deadline(self, name: str) -> dt.time:
-        return self.model_named(name).deadline or self.night.deadline
+        time = self.model_named(name).deadline or self.night.deadline
+        return dt.datetime.combine(after, time, tzinfo=zone)
 
     def yesterday(self, now: dt.datetime) -> dt.date:
         """Return the day before `now` (which knows its zone) in the night's zone."""

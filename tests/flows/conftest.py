@@ -2,11 +2,10 @@
 
 import functools
 import logging
-import pathlib
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import typer.main
@@ -28,7 +27,7 @@ class Answer(NamedTuple):
     err: str
 
     @property
-    def words(self) -> str:
+    def words(self):
         """All that was printed, in one line."""
         return " ".join((self.out + self.err).split())
 
@@ -39,13 +38,13 @@ _COMMANDS = typer.main.get_command(cli.app)  # what a process makes once, for it
 
 
 @pytest.fixture
-def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def privaudit(monkeypatch, capsys):
     """Return the command line, called in this process as `main` of the installed script."""
     monkeypatch.setenv("COLUMNS", "40")  # of no terminal: nothing may be cut or wrapped
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(typer.main, "get_command", lambda _: _COMMANDS)
 
-    def call(*arguments: str) -> Answer:
+    def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["privaudit", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
@@ -58,13 +57,13 @@ def privaudit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 
 @pytest.fixture
-def instead_of_audits(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
+def instead_of_audits(monkeypatch):
     """Return what replaces the pass over a day's labels, as one that fails, in all flows."""
     return functools.partial(monkeypatch.setattr, "flows.run.audit_requests.run_batches")
 
 
 @pytest.fixture
-def in_a_run(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+def in_a_run(monkeypatch):
     """Have Prefect carry what is done, and return the run's log."""
     log = logging.getLogger("test of a run's log")
     for name, answer in (("in_prefect", True), ("run_log", log)):
@@ -73,7 +72,7 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
 
 
 @pytest.fixture(scope="session")
-def _audited(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def _audited(template, tmp_path_factory):
     """Return a folder with settings, a lake and a committed audit, to be copied."""
     place = tmp_path_factory.mktemp("audited")
     shutil.copytree(template.uri, place / "lake")
@@ -92,9 +91,7 @@ def _audited(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathli
 
 
 @pytest.fixture
-def audited(
-    _audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> pathlib.Path:
+def audited(_audited, tmp_path, monkeypatch):
     """Return a folder with settings, a lake and a committed audit, and stand in it."""
     shutil.copytree(_audited, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -103,11 +100,11 @@ def audited(
 
 @pytest.fixture
 def folder(
-    lake: Lake,  # noqa: ARG001
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    in_process: None,  # noqa: ARG001
-) -> pathlib.Path:
+    lake,  # noqa: ARG001
+    tmp_path,
+    monkeypatch,
+    in_process,  # noqa: ARG001
+):
     """Return a folder with settings and a lake, and stand in it."""
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,6 @@ from flows.commands import checks
 from flows.commands.options import parse_moment
 from flows.failures import in_one_sentence
 from flows.settings import load_settings
-from tests.flows.conftest import Answer, Command
 from tests.support.lake import DAY, EVE, MEMORISE, declared, model_path, put_model, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("no_pages")
 NOWHERE = ("--config", "nowhere.toml")
 
 
-def run(privaudit: Command, model: str = "good", *more: str) -> Answer:
+def run(privaudit, model="good", *more):
     return privaudit("run", "--model", model, "--day", str(DAY), *more)
 
 
@@ -62,7 +61,7 @@ def test_run_exits_with_3_and_the_reason_on_bad_input(folder, privaudit, model):
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(
     folder, privaudit, instead_of_audits, caplog
 ):
-    def breaks(*_: object, **__: object) -> None:
+    def breaks(*_, **__):
         raise ZeroDivisionError("Nobody thought of this.")
 
     instead_of_audits(breaks)
@@ -209,7 +208,7 @@ PANIC = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, PANIC])  # Rust's panics are errors, too
 def test_an_unexpected_error_is_one_sentence_unless_debugged(privaudit, monkeypatch, folder, kind):
-    def breaks(*_: object, **__: object) -> None:
+    def breaks(*_, **__):
         raise kind("Nobody thought of this.")
 
     monkeypatch.setattr(Warehouse, "check_exists", breaks)

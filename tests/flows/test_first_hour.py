@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 COLUMNS = 40
 
 
-def commands() -> list[str]:
+def commands():
     """Return the commands of the page's block that begins with `privaudit init`."""
     page = (ROOT / "docs" / "tutorial" / "first-audit.md").read_text(encoding="utf-8")
     block = re.search(r"```sh\n(privaudit init\n.*?)```", page, flags=re.DOTALL)
@@ -31,14 +31,14 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def hour(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def hour(tmp_path_factory):
     """Return a folder with two days of somebody's own rows and models, and nothing else."""
     folder = tmp_path_factory.mktemp("a stranger's folder")
     write_own_files(folder)
     return folder
 
 
-def _check_description(wheel: pathlib.Path) -> None:
+def _check_description(wheel):
     """See that the page of an index shows no picture and no link to what is not there."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
@@ -52,11 +52,11 @@ def _check_description(wheel: pathlib.Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path_factory):
     return installed(tmp_path_factory.mktemp("installed"), "service")
 
 
-def installed(place: pathlib.Path, extras: str) -> dict[str, str]:
+def installed(place, extras):
     """Return the environment of somebody who has just installed the wheel, and nothing else."""
     uv = str(pathlib.Path(sys.executable).with_name("uv"))
     # What the lock names, so that the test is of our code and not of the day's releases.
@@ -83,9 +83,7 @@ def installed(place: pathlib.Path, extras: str) -> dict[str, str]:
     return kept | {"PATH": path, "HOME": str(place / "home"), "NO_COLOR": "1"}
 
 
-def typed(
-    command: str, folder: pathlib.Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
+def typed(command, folder, environment):
     """Run a command without a terminal, as bash does."""
     return subprocess.run(
         ["bash", "-c", command],
@@ -93,9 +91,7 @@ def typed(
     )  # fmt: skip
 
 
-def on_a_terminal(
-    command: str, folder: pathlib.Path, environment: dict[str, str]
-) -> tuple[int, str]:
+def on_a_terminal(command, folder, environment):
     """Run a command on a terminal of 40 columns; what it shows, without its colours."""
     mine, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (30, COLUMNS))
@@ -118,7 +114,7 @@ def on_a_terminal(
     return process.wait(timeout=900), text
 
 
-def test_the_light_door_audits_ones_own_tables_in_few_packages(tmp_path: pathlib.Path) -> None:
+def test_the_light_door_audits_ones_own_tables_in_few_packages(tmp_path):
     """Of its 865 MB, numba, polars, pyarrow, scipy and deltalake are 800."""
     light = installed(tmp_path, "tables,lightgbm")
     listed = typed("ls -d venv/lib/*/site-packages/*.dist-info", tmp_path, light).stdout.split()
@@ -149,7 +145,7 @@ def test_the_light_door_audits_ones_own_tables_in_few_packages(tmp_path: pathlib
     assert (done.returncode, "violated" in done.stdout) == (1, True), done
 
 
-def test_the_hour(hour: pathlib.Path, environment: dict[str, str]) -> None:
+def test_the_hour(hour, environment):
     where = "python -c 'import privaudit, sys; print(privaudit.__file__, sys.prefix)'"
     assert str(ROOT) not in typed(where, hour, environment).stdout
     said = commands()

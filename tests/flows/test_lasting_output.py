@@ -6,7 +6,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -14,24 +13,23 @@ from flows.cli import LastingOutput
 from tests.support.lake import DAY, clone_model, write_settings
 from tests.support.tiers import tiered
 from tests.support.warehouse import evaluated, put_rows
-from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
 PRIVAUDIT = str(pathlib.Path(sys.executable).with_name("privaudit"))
 
 
-def _without_reader() -> int:
+def _without_reader():
     read, write = os.pipe()
     os.close(read)
     return write
 
 
-def _on_a_full_disk() -> int:
+def _on_a_full_disk():
     return os.open("/dev/full", os.O_WRONLY)
 
 
 @pytest.mark.parametrize("optional", [False, True])
-def test_words_without_a_reader_go_nowhere(*, optional: bool) -> None:
+def test_words_without_a_reader_go_nowhere(*, optional):
     with os.fdopen(_without_reader(), "w", buffering=1, encoding="utf-8") as stream:
         output = LastingOutput(stream, optional=optional)
         for _ in range(3):
@@ -40,7 +38,7 @@ def test_words_without_a_reader_go_nowhere(*, optional: bool) -> None:
         assert not output.isatty()
 
 
-def test_a_result_that_a_full_disk_does_not_take_is_an_error() -> None:
+def test_a_result_that_a_full_disk_does_not_take_is_an_error():
     stream = os.fdopen(_on_a_full_disk(), "w", buffering=1, encoding="utf-8")
     LastingOutput(stream, optional=True).write("a line\n")
     with pytest.raises(OSError, match="No space left"):
@@ -48,7 +46,7 @@ def test_a_result_that_a_full_disk_does_not_take_is_an_error() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def test_what_a_logs_handler_says_after_its_stream_was_closed_goes_nowhere() -> None:
+def test_what_a_logs_handler_says_after_its_stream_was_closed_goes_nowhere():
     stream = io.StringIO()
     output = LastingOutput(stream)
     stream.close()
@@ -59,9 +57,7 @@ def test_what_a_logs_handler_says_after_its_stream_was_closed_goes_nowhere() -> 
 @pytest.mark.parametrize(
     "ends", tiered(["2>&1 | true", "<&- >&- 2>&-", "| true", ">&-", "2>/dev/full"], slow=2)
 )
-def test_no_reader_decides_what_a_gate_answers(
-    tmp_path: pathlib.Path, verdict: str, ends: str
-) -> None:
+def test_no_reader_decides_what_a_gate_answers(tmp_path, verdict, ends):
     """A file that fails was an error, and so was one that passes: `| head -1` ended the gate."""
     content = b"a model"
     (tmp_path / "model.cbm").write_bytes(content)
@@ -81,9 +77,7 @@ def test_no_reader_decides_what_a_gate_answers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("errors", [_without_reader, _on_a_full_disk])
-def test_who_ends_a_log_ends_no_audit(
-    tmp_path: pathlib.Path, lake: Lake, errors: Callable[[], int]
-) -> None:
+def test_who_ends_a_log_ends_no_audit(tmp_path, lake, errors):
     """Each audit of a night was an error: its progress could not be printed."""
     assert lake.uri == str(tmp_path / "lake")
     clone_model(lake, "bad")

@@ -2,14 +2,11 @@
 
 import datetime as dt
 import json
-import pathlib
-from typing import Any
 
 import pytest
 
 from flows.next_steps import SERVE, Role, card_of, cards_of, rank_of, with_next_steps
 from privcore.lower_bounds.verdicts import Cause, ReasonCode, Trust, Verdict
-from tests.flows.conftest import Command
 from tests.support.lake import DAY
 from tests.support.report import frame, record
 from workers.warehouse.nights_together import AuditedNight
@@ -17,7 +14,7 @@ from workers.warehouse.nights_together import AuditedNight
 USAGE = 64
 
 
-def held(**changes: Any) -> AuditedNight:
+def held(**changes):
     """Return a night against a declared 2 whose 14 nights together are not refuted."""
     given = {
         "verdict": Verdict.INCONCLUSIVE,
@@ -34,12 +31,12 @@ def held(**changes: Any) -> AuditedNight:
     return record(**given | changes)
 
 
-def together(code: ReasonCode, **changes: Any) -> AuditedNight:
+def together(code, **changes):
     return held(verdict_together=code.verdict, reason_code_together=code, **changes)
 
 
 @pytest.mark.parametrize("code", ReasonCode)
-def test_every_reason_has_one_first_step_of_its_own(code: ReasonCode) -> None:
+def test_every_reason_has_one_first_step_of_its_own(code):
     row = together(code)
     card = card_of(row)
     assert (card.verdict, card.code) == (code.verdict, code)
@@ -52,13 +49,13 @@ def test_every_reason_has_one_first_step_of_its_own(code: ReasonCode) -> None:
 
 
 @pytest.mark.parametrize("trust", Trust)
-def test_not_refuted_says_in_one_sentence_what_it_stands_on(trust: Trust) -> None:
+def test_not_refuted_says_in_one_sentence_what_it_stands_on(trust):
     assert card_of(held(trust=trust)).stands_on == trust.stands_on
     refuted = together(ReasonCode.THIS_NIGHT, trust=trust)
     assert card_of(refuted).stands_on == ""
 
 
-def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:
+def test_what_is_not_refuted_is_served_and_said_to_be_no_proof():
     card = card_of(held())
     assert (card.said, card.step) == ("not_refuted", SERVE)
     assert "does not prove" in card.allows
@@ -73,7 +70,7 @@ def test_what_is_not_refuted_is_served_and_said_to_be_no_proof() -> None:
     )
 
 
-def test_a_night_alone_has_its_own_verdict() -> None:
+def test_a_night_alone_has_its_own_verdict():
     card = card_of(held(verdict_together=None))
     assert card.said == "inconclusive: few_held_out"
     assert "This night would probably have seen a leak from 3.40 on" in card.figures
@@ -87,7 +84,7 @@ def test_a_night_alone_has_its_own_verdict() -> None:
         (0, "Nor is the same learner without a mechanism (drill: twin) refuted"),
     ],
 )
-def test_it_says_what_the_drill_shows(after: int, said: str) -> None:
+def test_it_says_what_the_drill_shows(after, said):
     assert said in card_of(held(drill="twin", drill_refuted_after=after)).figures
 
 
@@ -100,11 +97,11 @@ def test_it_says_what_the_drill_shows(after: int, said: str) -> None:
         ("--max-epsilon", "Limit 2"),
     ],
 )
-def test_it_names_what_the_bound_is_held_against(by: str | None, word: str) -> None:
+def test_it_names_what_the_bound_is_held_against(by, word):
     assert card_of(held(declared_by=by)).figures.startswith(f"{word}, proved at least 0.90")
 
 
-def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
+def test_it_says_how_many_more_rows_to_hold_out_rounded_up():
     few = ReasonCode.FEW_HELD_OUT
     more = card_of(together(few, holdout_needed=2_058)).step
     # 2,058 less the 185 that there are
@@ -113,7 +110,7 @@ def test_it_says_how_many_more_rows_to_hold_out_rounded_up() -> None:
     assert card_of(together(few)).step.text.startswith("Hold out more rows of a day")
 
 
-def test_it_says_from_which_day_on_nights_are_conclusive() -> None:
+def test_it_says_from_which_day_on_nights_are_conclusive():
     needed = together(ReasonCode.NIGHTS_NEEDED, conclusive_on=dt.date(2013, 2, 10))
     assert card_of(needed).step.text.endswith("together from 2013-02-10 on.")
     assert "have to see 3, as they will from 2013-02-10 on." in card_of(needed).figures
@@ -124,42 +121,42 @@ def test_it_says_from_which_day_on_nights_are_conclusive() -> None:
 @pytest.mark.parametrize(
     "code", [code for code in ReasonCode if code.cause in {Cause.DOUBT, Cause.DECLARATION}]
 )
-def test_beside_a_doubt_it_is_not_said_what_would_have_been_seen(code: ReasonCode) -> None:
+def test_beside_a_doubt_it_is_not_said_what_would_have_been_seen(code):
     assert card_of(together(code)).figures == "Declared 2, proved at least 0.90."
 
 
-def test_nights_that_refute_together_refute_whatever_tonight_says() -> None:
+def test_nights_that_refute_together_refute_whatever_tonight_says():
     card = card_of(together(ReasonCode.NIGHTS_TOGETHER))
     assert card.allows.startswith("Do not release")
     assert "the nights together refute" in card.figures
 
 
-def test_a_violation_shows_on_which_side_of_the_declaration_its_bound_is() -> None:
+def test_a_violation_shows_on_which_side_of_the_declaration_its_bound_is():
     row = record(verdict=Verdict.VIOLATED, epsilon_declared=0.98, epsilon_lower=0.9839)
     assert card_of(row).figures == "Declared 0.98, proved at least 0.983."
 
 
-def test_nothing_proved_and_nothing_declared_are_said_so() -> None:
+def test_nothing_proved_and_nothing_declared_are_said_so():
     card = card_of(record(epsilon_lower=0.0, sees_from=0.4))
     assert card.figures.startswith("Nothing declared, nothing proved.")
     assert "a leak from 0.40 on" in card.figures
     assert card.odds == ""
 
 
-def test_without_figures_there_are_no_figures() -> None:
+def test_without_figures_there_are_no_figures():
     card = card_of(record(verdict=Verdict.FAILED, reason_code=ReasonCode.SETUP_WRONG))
     assert card.figures == card.odds == ""
     assert "This is not a zero" in card.allows
 
 
-def test_a_nan_is_no_figure_and_a_later_column_is_passed_over() -> None:
+def test_a_nan_is_no_figure_and_a_later_column_is_passed_over():
     audits = frame([record("b", sees_from=float("nan"))], AuditedNight).with_columns(later=1)
     ((_, card),) = cards_of(audits)
     assert "would probably have seen no leak, however large." in card.figures
 
 
-def test_the_worst_model_is_first_and_of_one_model_the_newest_night() -> None:
-    def of(model: str, code: ReasonCode, offset: int = 0) -> AuditedNight:
+def test_the_worst_model_is_first_and_of_one_model_the_newest_night():
+    def of(model, code, offset=0):
         read = {"verdict", "verdict_together", "reason_code_together", "epsilon_declared"}
         return record(model, offset, **together(code).model_dump(include=read))
 
@@ -182,9 +179,7 @@ def test_the_worst_model_is_first_and_of_one_model_the_newest_night() -> None:
 
 
 @pytest.mark.slow
-def test_show_and_explain_say_the_next_step_of_a_real_audit(
-    folder: pathlib.Path, privaudit: Command
-) -> None:
+def test_show_and_explain_say_the_next_step_of_a_real_audit(folder, privaudit):
     assert folder.exists()
     privaudit("run", "--model", "good", "--day", str(DAY))
     (audit,) = json.loads(privaudit("show", "--json").out)

@@ -1,6 +1,5 @@
 """The walk of a network that reads images in docs/how-to/own-models.md, typed on made-up digits."""
 
-import pathlib
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ HOW_TO = ROOT / "docs" / "how-to"
 
 
 @pytest.mark.slow
-def test_the_walk_of_an_onnx_network_is_typed_as_printed(tmp_path: pathlib.Path) -> None:
+def test_the_walk_of_an_onnx_network_is_typed_as_printed(tmp_path):
     """Each night has one evaluated audit of ten classes, as many records as the page says."""
     page = (HOW_TO / "own-models.md").read_text(encoding="utf-8")
     (walk,) = re.findall(rf"^## {SECTION}\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)

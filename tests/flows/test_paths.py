@@ -6,9 +6,7 @@ import shutil
 
 import pytest
 
-from tests.flows.conftest import Command
 from tests.support.lake import write_settings
-from workers.lake.layout import Lake
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -18,13 +16,8 @@ ODD = [("zoë #1", True), ('a "quoted" 100% über', False), ("a?b*c", True)]
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "by_uri"), ODD)
 def test_a_project_lake_warehouse_and_report_of_any_name(
-    name: str,
-    by_uri: bool,
-    template: Lake,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    privaudit: Command,
-) -> None:
+    name, by_uri, template, tmp_path, monkeypatch, privaudit
+):
     project = tmp_path / name
     project.mkdir()
     shutil.copytree(template.uri, project / f"lake {name}")
@@ -37,7 +30,7 @@ def test_a_project_lake_warehouse_and_report_of_any_name(
     settings.write_text(text, encoding="utf-8")
     monkeypatch.chdir(project)
 
-    def out(*arguments: str) -> str:
+    def out(*arguments):
         answer = privaudit(*arguments)
         assert answer.code == 0, answer.err
         return answer.out

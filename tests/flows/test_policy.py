@@ -1,7 +1,6 @@
 """Policy: each line refuses alone, a limit that is met accepts, and what is unknown does not."""
 
 import datetime as dt
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from workers.warehouse.nights_together import AuditedNight
 MADE = record().recorded_at.date()
 LIMITS = {"max_epsilon": 2.0, "max_sees_from": 2.7, "max_age_days": 3, "trust": ("self",)}
 """What `held` meets exactly, three days after it was recorded."""
-WORSE: dict[str, dict[str, Any]] = {
+WORSE = {
     "max_epsilon": {"epsilon_declared": 2.01},
     "max_sees_from": {"sees_from_together": 2.71},
     "max_age_days": {"recorded_at": record(offset=-1).recorded_at},
@@ -24,13 +23,13 @@ WORSE: dict[str, dict[str, Any]] = {
 }
 
 
-def ruled(limits: dict[str, Any], night: AuditedNight) -> tuple[bool, str]:
+def ruled(limits, night):
     on = MADE + dt.timedelta(days=3)
     found = acceptance(PolicySettings(**limits), night, card_of(night).verdict, on)
     return found.accepted, found.why
 
 
-def test_what_meets_every_line_of_policy_exactly_is_accepted_by_all_of_them() -> None:
+def test_what_meets_every_line_of_policy_exactly_is_accepted_by_all_of_them():
     accepted, why = ruled(LIMITS, held())
     assert accepted
     assert why == (
@@ -42,7 +41,7 @@ def test_what_meets_every_line_of_policy_exactly_is_accepted_by_all_of_them() ->
 
 
 @pytest.mark.parametrize("line", LIMITS)
-def test_each_line_of_policy_refuses_alone_and_is_named(line: str) -> None:
+def test_each_line_of_policy_refuses_alone_and_is_named(line):
     worse = held(**WORSE[line])
     accepted, why = ruled(LIMITS, worse)
     assert (accepted, why.count("policy.")) == (False, 1)
@@ -59,18 +58,18 @@ def test_each_line_of_policy_refuses_alone_and_is_named(line: str) -> None:
         ("max_sees_from", {"sees_from": 2.71, "sees_from_together": None}),
     ],
 )
-def test_a_figure_that_is_not_there_meets_no_line(line: str, unknown: dict[str, Any]) -> None:
+def test_a_figure_that_is_not_there_meets_no_line(line, unknown):
     accepted, why = ruled(LIMITS, held(**unknown))
     assert (accepted, f"policy.{line}" in why) == (False, True)
 
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.NOT_REFUTED])
-def test_policy_accepts_not_refuted_alone(verdict: Verdict) -> None:
+def test_policy_accepts_not_refuted_alone(verdict):
     accepted, why = ruled({}, held(verdict_together=verdict, reason_code_together=None))
     assert (accepted, f"the verdict is {verdict}" in why) == (False, True)
 
 
-def test_a_file_is_refused_by_the_newest_audit_of_each_model_and_of_labels_alone() -> None:
+def test_a_file_is_refused_by_the_newest_audit_of_each_model_and_of_labels_alone():
     old = held(epsilon_declared=9.0, model="ads", audit_id="1")
     new = held(model="ads", audit_id="2", recorded_at=record(offset=1).recorded_at)
     other = held(model="feed", audit_id="3", secret="membership", epsilon_declared=9.0)  # noqa: S106

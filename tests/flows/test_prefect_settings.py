@@ -1,5 +1,3 @@
-import pathlib
-
 import pytest
 from prefect.settings.models.root import Settings
 
@@ -8,7 +6,7 @@ from privcore.exceptions import TerminalError
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def folder(tmp_path, monkeypatch):
     """Return a working folder in which Prefect's settings are read anew, as by a new process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
@@ -28,7 +26,7 @@ PROFILE = 'active = "x"\n[profiles.x]\nPREFECT_CLIENT_MAX_RETRIES = "abc"\n'
         ("prefect.toml", '[client]\nmax_retries = "abc"\n'),
     ],
 )
-def test_a_refused_setting_of_a_file_is_named(folder: pathlib.Path, file: str, text: str) -> None:
+def test_a_refused_setting_of_a_file_is_named(folder, file, text):
     check_settings()
     (folder / file).parent.mkdir(exist_ok=True)
     (folder / file).write_text(text)
@@ -44,16 +42,14 @@ def test_a_refused_setting_of_a_file_is_named(folder: pathlib.Path, file: str, t
         ("PREFECT_CLIENT_CUSTOM_HEADERS", "{"),
     ],
 )
-def test_a_refused_variable_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_a_refused_variable_is_named(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     last = name.rpartition("_")[2]
     with pytest.raises(TerminalError, match=rf"(?i)^Prefect refuses a setting .*{last}"):
         check_settings()
 
 
-def test_a_file_that_is_no_toml_is_named(folder: pathlib.Path) -> None:
+def test_a_file_that_is_no_toml_is_named(folder):
     (folder / "home").mkdir()
     (folder / "home/profiles.toml").write_text('active = "x\n')
     with pytest.raises(TerminalError, match=r"^Prefect cannot read .*home/profiles.toml \(Illegal"):

@@ -1,5 +1,4 @@
 import datetime as dt
-import pathlib
 import pickle
 import tomllib
 
@@ -14,13 +13,11 @@ from workers.sources.scores.score_tables import ScoreTables
 
 
 @pytest.fixture
-def file(tmp_path: pathlib.Path) -> pathlib.Path:
+def file(tmp_path):
     return write_settings(tmp_path, ["good", "other"])
 
 
-def test_paths_are_relative_to_the_files_folder(
-    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_the_files_folder(file, tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -30,7 +27,7 @@ def test_paths_are_relative_to_the_files_folder(
     assert settings.report == str(tmp_path / "report")
 
 
-def test_the_plan_is_read_and_the_rest_has_its_defaults(file: pathlib.Path) -> None:
+def test_the_plan_is_read_and_the_rest_has_its_defaults(file):
     settings = load_settings(file)
     assert [model.name for model in settings.models] == ["good", "other"]
     assert settings.plan.repetitions == 4
@@ -38,9 +35,7 @@ def test_the_plan_is_read_and_the_rest_has_its_defaults(file: pathlib.Path) -> N
     assert (settings.ray.address, settings.ray.cpus) == ("local", None)
 
 
-def test_the_environment_overrides_the_file(
-    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_overrides_the_file(file, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVAUDIT_LAKE", "/elsewhere")
     monkeypatch.setenv("PRIVAUDIT_PLAN__SEED", "7")
     monkeypatch.setenv("PRIVAUDIT_RAY__CPUS", "2")
@@ -51,9 +46,7 @@ def test_the_environment_overrides_the_file(
     assert settings.ray.cpus == 2
 
 
-def test_the_file_is_found_where_it_is_given_or_named_or_lies(
-    file: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_found_where_it_is_given_or_named_or_lies(file, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     (tmp_path / "named").mkdir()
     here = write_settings(tmp_path / "here", ["here"])
@@ -83,9 +76,7 @@ MODEL = '[[models]]\nname = "m"\n'
     ],
     ids=["toml", "bytes", "missing", "no-models", "unknown", "nested", "out-of-range", "cpus"],
 )
-def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(
-    tmp_path: pathlib.Path, content: str | bytes, words: list[str]
-) -> None:
+def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(tmp_path, content, words):
     file = tmp_path / "privaudit.toml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SettingsError) as caught:
@@ -98,9 +89,7 @@ def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(
         assert word in sentence
 
 
-def test_a_value_from_the_environment_that_breaks_a_rule_is_one_sentence(
-    file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_from_the_environment_that_breaks_a_rule_is_one_sentence(file, monkeypatch):
     monkeypatch.setenv("PRIVAUDIT_PLAN__SEED", "seven")
     with pytest.raises(SettingsError, match=r"plan\.seed"):
         load_settings(file)
@@ -110,20 +99,18 @@ def test_a_value_from_the_environment_that_breaks_a_rule_is_one_sentence(
         load_settings(file)
 
 
-def test_a_missing_file_says_how_to_name_one(tmp_path: pathlib.Path) -> None:
+def test_a_missing_file_says_how_to_name_one(tmp_path):
     with pytest.raises(SettingsError, match=r"--config or PRIVAUDIT_CONFIG\.$"):
         load_settings(tmp_path / "nowhere.toml")
 
 
-def written(folder: pathlib.Path, more: str) -> pathlib.Path:
+def written(folder, more):
     file = folder / "privaudit.toml"
     file.write_text(WHOLE + more)
     return file
 
 
-def test_other_labels_of_a_table_are_the_plans_and_change_no_other_plan(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_other_labels_of_a_table_are_the_plans_and_change_no_other_plan(tmp_path):
     scores = '[models.scores]\ntable = "t"\nlabel = "y"\ntarget = "p"\nproxy = "q"\n'
     files = [written(tmp_path, MODEL + scores + more)
              for more in ("", 'other_labels = ["bought"]\n')]  # fmt: skip
@@ -138,7 +125,7 @@ def test_other_labels_of_a_table_are_the_plans_and_change_no_other_plan(
             Plan(other_labels=("bought",), **{field: value})
 
 
-def test_a_model_overrides_the_common_plan_field_by_field(tmp_path: pathlib.Path) -> None:
+def test_a_model_overrides_the_common_plan_field_by_field(tmp_path):
     more = MODEL + '[models.plan]\nseed = 5\nslices = ["city"]\n[plan]\nrepetitions = 7\nseed = 1\n'
     settings = load_settings(written(tmp_path, more))
     own, other = settings.plan_of("m"), settings.plan_of("not listed")
@@ -150,7 +137,7 @@ def test_a_model_overrides_the_common_plan_field_by_field(tmp_path: pathlib.Path
         settings.plan_of("m", {"repetitions": 0})
 
 
-def test_a_model_goes_back_to_one_day_and_its_membership_is_of_one(tmp_path: pathlib.Path) -> None:
+def test_a_model_goes_back_to_one_day_and_its_membership_is_of_one(tmp_path):
     more = MODEL + "membership = true\n[models.plan]\ndays = 1\n"
     more += '[[models]]\nname = "n"\nmembership = true\n[plan]\ndays = 7\n'
     settings = load_settings(written(tmp_path, more))
@@ -158,7 +145,7 @@ def test_a_model_goes_back_to_one_day_and_its_membership_is_of_one(tmp_path: pat
     assert [plan.days for plan in settings.plans_of("n")] == [7, 1]
 
 
-def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathlib.Path) -> None:
+def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path):
     more = MODEL + 'deadline = 07:30:00\n[[models]]\nname = "n"\n[night]\n'
     more += 'time_zone = "America/New_York"\ndeadline = 09:00:00\n'
     settings = load_settings(written(tmp_path, more))
@@ -192,14 +179,12 @@ def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path: pathl
         (MODEL + "[models.plan]\nrepetitions = 0\n", r"models\.0\.plan\.repetitions"),
     ],
 )
-def test_what_the_service_cannot_use_is_refused(
-    tmp_path: pathlib.Path, more: str, words: str
-) -> None:
+def test_what_the_service_cannot_use_is_refused(tmp_path, more, words):
     with pytest.raises(SettingsError, match=words):
         load_settings(written(tmp_path, more))
 
 
-def test_a_model_that_is_not_listed_is_refused_by_the_nearest_name(file: pathlib.Path) -> None:
+def test_a_model_that_is_not_listed_is_refused_by_the_nearest_name(file):
     settings = load_settings(file)
     settings.check_listed(["good", "other"])
     with pytest.raises(UnlistedModelError, match=r"^The model 'othr' .*, did you mean 'other'\?$"):
@@ -208,7 +193,7 @@ def test_a_model_that_is_not_listed_is_refused_by_the_nearest_name(file: pathlib
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
 
 
-def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path: pathlib.Path) -> None:
+def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path):
     more = MODEL + "[ray]\ncpus = 0\n[webhook]\nurl = 1\nsecret = 'hush'\n"
     with pytest.raises(SettingsError, match="privaudit check lists them") as caught:
         load_settings(written(tmp_path, more))
@@ -216,7 +201,7 @@ def test_every_problem_of_a_file_is_kept_and_no_secret_is_shown(tmp_path: pathli
     assert "hush" not in str(caught.value) + str(caught.value.problems)
 
 
-def test_every_model_that_the_template_shows_is_one(tmp_path: pathlib.Path) -> None:
+def test_every_model_that_the_template_shows_is_one(tmp_path):
     file = tmp_path / "privaudit.toml"
     write_template(file, replace=False)
     text, shown = file.read_text(), []
@@ -234,7 +219,7 @@ def test_every_model_that_the_template_shows_is_one(tmp_path: pathlib.Path) -> N
     assert ScoreTables.model_validate(joined).others["target"].record == "id"
 
 
-def test_the_written_template_is_valid_and_says_the_defaults(tmp_path: pathlib.Path) -> None:
+def test_the_written_template_is_valid_and_says_the_defaults(tmp_path):
     file = tmp_path / "privaudit.toml"
     write_template(file, replace=False)
     settings = load_settings(file)
@@ -254,9 +239,7 @@ def test_the_written_template_is_valid_and_says_the_defaults(tmp_path: pathlib.P
     assert load_settings(file).plan == drawn
 
 
-def test_a_registrys_artifacts_may_lie_in_the_lake_and_where_settings_say(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_registrys_artifacts_may_lie_in_the_lake_and_where_settings_say(tmp_path):
     file = tmp_path / "privaudit.toml"
     file.write_text(
         'lake = "s3://bucket/lake?region=eu-west-1"\nwarehouse = "warehouse"\nreport = "report"\n'
@@ -279,9 +262,7 @@ def test_a_registrys_artifacts_may_lie_in_the_lake_and_where_settings_say(
     ]
 
 
-def test_the_file_of_metrics_is_one_of_this_machine_that_a_node_exporter_reads(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_file_of_metrics_is_one_of_this_machine_that_a_node_exporter_reads(tmp_path):
     file = tmp_path / "privaudit.toml"
     given = WHOLE + 'metrics = "{}"\n' + MODEL
     file.write_text(given.format("seen/a.prom"))

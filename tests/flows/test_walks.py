@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "how-to" / "walks.md").read_text(encoding="utf-8")
 HOSPITAL, ADS = (list(commands(part)) for part in PAGE.split("\n## ")[1:])
 
 
-def typed(folder: pathlib.Path, lines: list[str]) -> str:
+def typed(folder, lines):
     """Type commands in one shell in a folder that has the scripts; return what they print."""
     shutil.copytree(ROOT / "deploy" / "walks", folder / "deploy" / "walks")
     left_out = ("PREFECT", "PRIVAUDIT", "PYICEBERG")
@@ -35,13 +35,13 @@ def typed(folder: pathlib.Path, lines: list[str]) -> str:
     return done.stdout
 
 
-def results(printed: str, model: str) -> list[tuple[float, str]]:
+def results(printed, model):
     """Return bound and verdict of each row that is printed of a model."""
     found = re.findall(rf"^{model} +(\w+) +\S+ +([\d.]+) ", printed, flags=re.MULTILINE)
     return [(float(bound), verdict) for verdict, bound in found]
 
 
-def test_a_hospital_types_its_walk(tmp_path: pathlib.Path) -> None:
+def test_a_hospital_types_its_walk(tmp_path):
     assert len(HOSPITAL) == 4
     first, second = results(typed(tmp_path, HOSPITAL), "readmission")
     assert first[1] == "undeclared"
@@ -50,7 +50,7 @@ def test_a_hospital_types_its_walk(tmp_path: pathlib.Path) -> None:
     assert second == (pytest.approx(shown[0], abs=0.1), shown[1])
 
 
-def test_an_ads_team_types_its_walk_with_a_hundredth_of_the_rows(tmp_path: pathlib.Path) -> None:
+def test_an_ads_team_types_its_walk_with_a_hundredth_of_the_rows(tmp_path):
     handler, asked = handler_of(tmp_path / "catalogue", "trial-token")
     with serving(handler) as address:
         lines = [line.replace("http://127.0.0.1:8181", address) for line in ADS]

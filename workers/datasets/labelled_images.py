@@ -12,7 +12,7 @@ import pickletools
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,12 +123,10 @@ def _cifar(path: pathlib.Path) -> ImageSet:
         # A colour after the other, where networks want a pixel's colours together.
         planes = rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         found[stem] = _checked(planes, labels, (-1, 32, 32, 3))
-    return ImageSet(_together([found[name] for name in _BATCHES]), found[_TEST], CIFAR_10)
-
-
-def _together(parts: Sequence[Images]) -> Images:
+    parts = [found[name] for name in _BATCHES]
     pixels = np.concatenate([part.pixels for part in parts])
-    return Images(pixels, np.concatenate([part.labels for part in parts]))
+    train = Images(pixels, np.concatenate([part.labels for part in parts]))
+    return ImageSet(train, found[_TEST], CIFAR_10)
 
 
 def _members(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:

@@ -134,13 +134,10 @@ class NgramModel:
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for run, count in counts.counts.items():
             found[run[:-1]].append((ord(run[-1]), count))
-        followers = {
-            context: (
-                np.array([token for token, _ in pairs]),
-                np.array([count for _, count in pairs], dtype=np.float64),
-            )
-            for context, pairs in found.items()
-        }
+        followers = {}
+        for context, pairs in found.items():
+            tokens, times = zip(*pairs, strict=True)
+            followers[context] = np.array(tokens), np.array(times, dtype=np.float64)
         return cls(counts.order, followers)
 
     def log_probabilities(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:

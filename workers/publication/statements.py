@@ -227,35 +227,31 @@ def check_charge(made: Statement, known: Sequence[Statement], epsilon_per_label:
     Raises:
         OverspentError: a label would be charged more.
     """
-    known = [one for one in known if _same_dataset(one, made)]
+    outside = _OUTSIDE in made.dataset
+    known = [
+        one for one in known if one.dataset == made.dataset or (outside and _OUTSIDE in one.dataset)
+    ]
     again = [one for one in known if _comes_again(one, made)]
     days = set(made.label_days).union(*(one.label_days for one in again))
     shares = [
         one
         for one in known
-        if made.labels_recur or one.labels_recur or days & set(one.label_days) or _untold(one, made)
+        if made.labels_recur
+        or one.labels_recur
+        or days & set(one.label_days)
+        or None in {one.holdout_sketch, made.holdout_sketch}  # nothing says that they differ
     ]
     spent: Fraction = sum((one.charge for one in shares), start=Fraction())
-    outside = (
-        " Tables outside the lake are taken to hold the same labels."
-        if _OUTSIDE in made.dataset
-        else ""
-    )
     if spent + made.charge > exactly(epsilon_per_label):
         told = _UNTOLD if made.holdout_sketch is None else _AGAIN if again else ""
+        same = " Tables outside the lake are taken to hold the same labels." if outside else ""
         raise OverspentError(
             f"The labels of {made.dataset} took part in {len(shares)} statements that cost "
             f"{float(spent):g} together; one more of {made.epsilon_public:g} would exceed "
             f"publication.epsilon_per_label, {epsilon_per_label:g}. Nothing is published for "
             f"{made.model} on {made.day}: raise that limit only if the labels' owners agree."
-            f"{outside}{told}"
+            f"{same}{told}"
         )
-
-
-def _same_dataset(one: Statement, made: Statement) -> bool:
-    if _OUTSIDE in made.dataset:
-        return _OUTSIDE in one.dataset
-    return one.dataset == made.dataset
 
 
 def _comes_again(one: Statement, made: Statement) -> bool:
@@ -263,11 +259,6 @@ def _comes_again(one: Statement, made: Statement) -> bool:
     sketches = one.holdout_sketch, made.holdout_sketch
     other_days = not set(one.label_days) & set(made.label_days)
     return other_days and same_holdout(sketches)[1] == 0
-
-
-def _untold(one: Statement, made: Statement) -> bool:
-    """Return whether nothing says that two statements have different holdouts."""
-    return None in {one.holdout_sketch, made.holdout_sketch}
 
 
 _TABLE = "statements"

@@ -146,24 +146,16 @@ def as_table(
         raise InvalidInputError("bounds", strange, "they name columns of the table")
     columns, cells = [], []
     for series in frame:
-        _check_whole(series)
+        if missing := series.null_count():
+            rule = f"{missing} of its values are missing: fill them, or leave the column out"
+            raise InvalidInputError(series.name, None, rule)
         column, encoded = _encoded(series, bounds.get(series.name), precision)
         columns.append(column)
         cells.append(encoded)
-    return _table(tuple(columns), cells)
-
-
-def _table(columns: tuple[Column, ...], cells: list[NDArray[np.int64]]) -> Table:
     array = np.asfortranarray(np.column_stack(cells))
-    digest = hashlib.sha256(repr(list(columns)).encode())
+    digest = hashlib.sha256(repr(columns).encode())
     digest.update(array.tobytes(order="F"))
-    return Table(columns, array, digest.hexdigest())
-
-
-def _check_whole(series: pl.Series) -> None:
-    if missing := series.null_count():
-        rule = f"{missing} of its values are missing: fill them, or leave the column out"
-        raise InvalidInputError(series.name, None, rule)
+    return Table(tuple(columns), array, digest.hexdigest())
 
 
 def _encoded(
@@ -178,18 +170,11 @@ def _encoded(
     if series.dtype.base_type() in {pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Datetime}:
         text = series.cast(pl.String)
         column = Column.categorical(series.name, sorted(text.unique()))
-        return column, _places(text, column)
+        # No array gives each row the room of the longest word.
+        places = text.cast(pl.Enum(column.categories)).to_physical()
+        return column, places.cast(pl.Int64).to_numpy()
     rule = "a column holds whole or floating-point numbers, dates, text or truth values"
     raise InvalidInputError(series.name, str(series.dtype), rule)
-
-
-def _places(text: pl.Series, column: Column) -> NDArray[np.int64]:
-    """Return the categories' places; no array gives each row the room of the longest word."""
-    places = text.cast(pl.Enum(column.categories), strict=False)
-    if places.null_count():
-        worst = text.filter(places.is_null())[0]
-        raise InvalidInputError(column.name, worst, "it is none of the system's categories")
-    return places.to_physical().cast(pl.Int64).to_numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +202,11 @@ def attack_targets(
         person = _person(table, target)
         mine = np.all(table.cells[:, list(person.columns)] == person.cells[0], axis=1)
         records = np.unique(table.cells[mine], axis=0)
-        told += _is_member(adversary, person) == bool(len(records))
+        if adversary.k:
+            member = infer_membership(adversary, person)[0]
+        else:
+            member = any_record(adversary, person.members())[0]
+        told += bool(member) == bool(len(records))
         rest = [c for c in range(len(table.columns)) if c not in person.columns]
         try:
             found = _attributes(adversary, person, rest)
@@ -242,12 +231,6 @@ def _person(table: Table, target: Mapping[str, str]) -> Groups:
             raise InvalidInputError(f"target's {name}", text, "the column is numeric") from None
     columns = tuple(table.index(name) for name in target)
     return Groups(columns, np.array([[int(cell[0]) for cell in cells]]))
-
-
-def _is_member(adversary: Adversary, person: Groups) -> bool:
-    if adversary.k:
-        return bool(infer_membership(adversary, person)[0])
-    return bool(any_record(adversary, person.members())[0])
 
 
 def _attributes(adversary: Adversary, person: Groups, rest: Sequence[int]) -> list[int] | None:
@@ -415,9 +398,7 @@ def _adversary(
     plan: ReleasePlan, table: Table, epsilon: float, *, blind: bool = False
 ) -> Adversary:
     rule, random = plan.rule(), np.random.default_rng([plan.seed, 0, blind])
-    interface: QueryInterface
-    if blind:
-        interface = Coin(table.columns, table.records, random)
-    else:
+    interface: QueryInterface = Coin(table.columns, table.records, random)
+    if not blind:
         interface = ProtectedTable(table.cells, table.columns, plan.mechanism(), random)
     return Adversary(interface, rule, k=plan.adversary_k(), epsilon=epsilon * rule.repetitions)

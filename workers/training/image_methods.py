@@ -214,10 +214,6 @@ class ImageMethod:
         answers = self._answers(pixels, labels, classes, random)
         return fit_network(network, pixels, one_hot(answers, classes), schedule, seed=seed)
 
-    @property
-    def _answer_epsilon(self) -> float:
-        return self.epsilon - PRIOR_EPSILON
-
     def _answers(
         self,
         pixels: NDArray[np.float32],
@@ -231,7 +227,7 @@ class ImageMethod:
             return RandomizedResponse(self.epsilon, classes).sample(labels, random)
         clusters = clustered(pixels, random)
         priors = cluster_priors(labels, clusters, classes, epsilon=PRIOR_EPSILON, random=random)
-        response = RandomizedResponseWithPrior(self._answer_epsilon, classes)
+        response = RandomizedResponseWithPrior(self.epsilon - PRIOR_EPSILON, classes)
         return response.sample(labels, priors[clusters], random)
 
 

@@ -24,7 +24,7 @@ DAYS = [dt.date(2013, 2, 1), dt.date(2013, 2, 2)]
 
 
 @pytest.mark.slow
-def test_the_demo_audits_every_model_on_every_day(small_demo: pathlib.Path) -> None:
+def test_the_demo_audits_every_model_on_every_day(small_demo):
     # The README's commands may have added an audit of another day to the same demo.
     audits = Warehouse(str(small_demo / "warehouse")).current().filter(pl.col("day").is_in(DAYS))
     assert audits.select("day", "model").rows() == [
@@ -37,7 +37,7 @@ def test_the_demo_audits_every_model_on_every_day(small_demo: pathlib.Path) -> N
 
 
 @pytest.mark.slow
-def test_the_demos_labels_are_all_flights_that_arrived(small_demo: pathlib.Path) -> None:
+def test_the_demos_labels_are_all_flights_that_arrived(small_demo):
     flights = read_flights()
     assert flights.height == 336_776
     lake = Lake(str(small_demo / "lake"))
@@ -55,7 +55,7 @@ def test_the_demos_labels_are_all_flights_that_arrived(small_demo: pathlib.Path)
 
 
 @pytest.mark.slow
-def test_the_demos_models_declare_what_they_are_meant_to(small_demo: pathlib.Path) -> None:
+def test_the_demos_models_declare_what_they_are_meant_to(small_demo):
     lake = Lake(str(small_demo / "lake"))
     declared = {
         model: (manifest_of(lake, model, DAYS[0])["privacy"] or {}).get("epsilon")
@@ -71,7 +71,7 @@ def test_the_demos_models_declare_what_they_are_meant_to(small_demo: pathlib.Pat
     assert "declares epsilon 0.5; on 2013-02-02 somebody dropped the privatisation" in settings
 
 
-def environment(home: pathlib.Path) -> dict[str, str]:
+def environment(home):
     """Return a user's environment, who has set nothing of ours."""
     ours = ("PREFECT", "PRIVAUDIT", "RAY")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
@@ -79,7 +79,7 @@ def environment(home: pathlib.Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
+def test_the_demo_as_a_user_runs_it(tmp_path):
     script = pathlib.Path(sys.executable).with_name("privaudit")
     folder = tmp_path / "a folder"
     home = folder / "home"
@@ -117,7 +117,7 @@ def test_the_demo_as_a_user_runs_it(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_demo_that_is_interrupted_goes_on(tmp_path: pathlib.Path) -> None:
+def test_a_demo_that_is_interrupted_goes_on(tmp_path):
     folder, home = tmp_path / "a folder", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
@@ -148,7 +148,7 @@ def test_a_demo_that_is_interrupted_goes_on(tmp_path: pathlib.Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
-def made(**changes: object) -> DemoResult:
+def made(**changes):
     """Return a demo's result: three nights of two models, the leak from the second night on."""
     nights = [
         {
@@ -185,7 +185,7 @@ PRIVATE = (
 )
 
 
-def test_sentences_say_what_to_see() -> None:
+def test_sentences_say_what_to_see():
     found = "that very night; on the one night before, nothing was held against it."
     dropped = "Found: delays-broken dropped its privatisation on"
     typed = "Type next: privaudit show --config demo/privaudit.toml, or privaudit attach TABLE for"
@@ -211,22 +211,20 @@ def test_sentences_say_what_to_see() -> None:
     assert sentences(made(audits=calm))[0] == f"{dropped} {DAYS[1]}, which no night shows yet."
 
 
-def _left_alone(folder: pathlib.Path) -> None:
+def _left_alone(folder):
     (folder / "lake").mkdir(exist_ok=True)
     with pytest.raises(InvalidInputError, match="is not as this demo writes it"):
         run_demo(folder=folder, start=DAYS[0], days=1)
     assert (folder / "lake").exists()
 
 
-def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: pathlib.Path) -> None:
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path):
     (tmp_path / "privaudit.toml").write_text('lake = "lake"\n')
     _left_alone(tmp_path)
 
 
 @pytest.mark.parametrize("change", [("# Made", "[ray]\ncpus = 1\n# Made"), ("delays-plain", "x")])
-def test_a_demo_that_somebody_went_on_with_is_left_alone(
-    change: tuple[str, str], tmp_path: pathlib.Path
-) -> None:
+def test_a_demo_that_somebody_went_on_with_is_left_alone(change, tmp_path):
     file = tmp_path / "privaudit.toml"
     _begin(tmp_path, DAYS[0], [])
     (tmp_path / "lake").mkdir()

@@ -1,19 +1,16 @@
 """An acknowledged violation notifies nobody, until it ends, is worse, or is another violation."""
 
 import datetime as dt
-from typing import Any
 
 import pytest
 
-from flows.notify.events import Event, at_commit
+from flows.notify.events import at_commit
 from flows.notify.incidents import incidents_before
-from flows.settings import Settings
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated
 from workers.warehouse.acknowledgements import LONGEST, acknowledge, acknowledgements, is_larger
-from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 VIOLATED = {
@@ -32,13 +29,13 @@ FINE = {
 KNOWN = "known"
 
 
-def night(number: int, **changes: Any) -> AuditRecord:
+def night(number, **changes):
     """Return a refuted night that was recorded at noon, that many days after `START`."""
     day = DAY + dt.timedelta(days=number)
     return evaluated("ads", day, hour=24 * number + 12, **VIOLATED | changes)
 
 
-def told(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> Event:
+def told(settings, warehouse, record):
     """Return the event of a refuted night."""
     before = incidents_before(warehouse, [record.audit])[record.audit.audit_id]
     event = at_commit(record.audit, before, settings)
@@ -46,13 +43,13 @@ def told(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> Event
     return event
 
 
-def stage(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> str:
+def stage(settings, warehouse, record):
     """Commit a refuted night and return its place in the incident."""
     warehouse.commit(record)
     return str(told(settings, warehouse, record).stage)
 
 
-def know(warehouse: Warehouse, record: AuditRecord, number: int, *, days: int = 3) -> None:
+def know(warehouse, record, number, *, days=3):
     """Acknowledge a night on a later day, until `days` after that day."""
     now = START + dt.timedelta(days=number, hours=13)
     until = now.date() + dt.timedelta(days=days)
@@ -61,7 +58,7 @@ def know(warehouse: Warehouse, record: AuditRecord, number: int, *, days: int = 
 
 
 @pytest.fixture
-def first(settings: Settings, warehouse: Warehouse) -> AuditRecord:
+def first(settings, warehouse):
     """Return the first night of a violation, which began an incident and is known."""
     record = night(0)
     assert stage(settings, warehouse, record) == "begins"
@@ -71,20 +68,16 @@ def first(settings: Settings, warehouse: Warehouse) -> AuditRecord:
 
 @pytest.mark.usefixtures("first")
 @pytest.mark.slow
-def test_it_notifies_nobody_until_it_ends_and_then_once(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_it_notifies_nobody_until_it_ends_and_then_once(settings, warehouse):
     found = [stage(settings, warehouse, night(at)) for at in range(1, 7)]
     assert found == [KNOWN, KNOWN, KNOWN, "ended", "goes_on", "goes_on"]
 
 
-def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(warehouse, monkeypatch):
     """Each alert of a violation asks, and so does every `show`."""
     scanned, scan = [], Warehouse.scan
 
-    def watched(self: Warehouse, table: str) -> Any:
+    def watched(self, table):
         scanned.append(table)
         return scan(self, table)
 
@@ -99,17 +92,13 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(
 
 @pytest.mark.usefixtures("first")
 @pytest.mark.slow
-def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(settings, warehouse):
     warehouse.commit(night(1, **FINE))
     assert stage(settings, warehouse, night(2)) == KNOWN
 
 
 @pytest.mark.slow
-def test_a_larger_bound_notifies_and_is_then_known(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_a_larger_bound_notifies_and_is_then_known(settings, warehouse):
     """An owner cannot have a small leak acknowledged and then make it larger."""
     first = night(0)
     stage(settings, warehouse, first)
@@ -122,7 +111,7 @@ def test_a_larger_bound_notifies_and_is_then_known(
     assert found == [KNOWN, "grows", KNOWN, KNOWN, "grows"]
 
 
-def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
+def test_a_digit_that_no_reader_sees_is_no_larger_bound():
     assert not is_larger(0.904, 0.9)
     assert not is_larger(0.9, 1.2)
     assert is_larger(0.91, 0.9)
@@ -145,23 +134,19 @@ def test_a_digit_that_no_reader_sees_is_no_larger_bound() -> None:
         always=2,
     ),
 )
-def test_another_declaration_label_dataset_or_unit_is_not_covered(
-    settings: Settings, warehouse: Warehouse, changes: dict[str, Any]
-) -> None:
+def test_another_declaration_label_dataset_or_unit_is_not_covered(settings, warehouse, changes):
     assert stage(settings, warehouse, night(1, **changes)) in {"begins", "goes_on"}
 
 
 @pytest.mark.slow
-def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(
-    settings: Settings, warehouse: Warehouse, first: AuditRecord
-) -> None:
+def test_an_acknowledgement_of_a_withdrawn_audit_covers_nothing(settings, warehouse, first):
     warehouse.withdraw(first.audit.audit_id, "The wrong lake.")
     assert acknowledgements(warehouse) == ()
     assert stage(settings, warehouse, night(1)) == "begins"
 
 
 @pytest.mark.slow
-def test_the_last_acknowledgement_counts(settings: Settings, warehouse: Warehouse) -> None:
+def test_the_last_acknowledgement_counts(settings, warehouse):
     first = night(0)
     stage(settings, warehouse, first)
     know(warehouse, first, 0, days=9)
@@ -171,7 +156,7 @@ def test_the_last_acknowledgement_counts(settings: Settings, warehouse: Warehous
 
 
 @pytest.mark.slow
-def test_an_event_says_who_knows_of_it(settings: Settings, warehouse: Warehouse) -> None:
+def test_an_event_says_who_knows_of_it(settings, warehouse):
     first = night(0)
     warehouse.commit(first)
     know(warehouse, first, 0)
@@ -187,9 +172,7 @@ def test_an_event_says_who_knows_of_it(settings: Settings, warehouse: Warehouse)
         (1, " ", "--why must not be empty"),
     ],
 )
-def test_it_has_a_reason_and_an_end_within_the_limit(
-    warehouse: Warehouse, until: int, why: str, sentence: str
-) -> None:
+def test_it_has_a_reason_and_an_end_within_the_limit(warehouse, until, why, sentence):
     first = night(0)
     warehouse.commit(first)
     day = START.date() + dt.timedelta(days=until)
@@ -199,7 +182,7 @@ def test_it_has_a_reason_and_an_end_within_the_limit(
 
 
 @pytest.mark.slow
-def test_only_a_current_violation_can_be_acknowledged(warehouse: Warehouse) -> None:
+def test_only_a_current_violation_can_be_acknowledged(warehouse):
     """A bound that another record replaced covers nothing."""
     replaced, fine = night(0), night(1, **FINE)
     for record in (replaced, night(0, reason="Again."), fine):

@@ -8,9 +8,7 @@ import json
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -21,7 +19,7 @@ from flows.notify import alerts as webhook_module
 from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
-from flows.settings import Settings, WebhookSettings
+from flows.settings import WebhookSettings
 from tests.support.lake import DAY
 from workers import patience
 from workers.patience import ONCE, Patience
@@ -33,20 +31,20 @@ PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsi
 class Receiver(http.server.ThreadingHTTPServer):
     """Answers with the given codes in turn, the last one for ever, and keeps what it was sent."""
 
-    def __init__(self, *codes: int) -> None:
+    def __init__(self, *codes):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.codes = list(codes)
         self.taken: list[tuple[dict[str, str], bytes]] = []
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}/alerts"
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: Receiver
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.taken.append((dict(self.headers), body))
         codes = self.server.codes
@@ -54,16 +52,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Location", "/elsewhere")
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @contextlib.contextmanager
-def started(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+def started(make):
     """Yield what makes a server and starts it; all of them end with the test."""
-    servers: list[Any] = []
+    servers = []
 
-    def start(*given: Any) -> Any:
+    def start(*given):
         server = make(*given)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
@@ -76,19 +74,19 @@ def started(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(autouse=True)
-def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
+def _rested(monkeypatch):
     monkeypatch.setattr(webhook_module, "_rests", {})
 
 
 @pytest.fixture
-def receiver() -> Iterator[Any]:
+def receiver():
     with started(Receiver) as start:
         yield start
 
 
-def post(url: str, attempts: int = 3) -> list[float]:
+def post(url, attempts=3):
     """Send to a webhook; return the seconds that were waited."""
-    slept: list[float] = []
+    slept = []
     webhook = WebhookSettings(url=url, secret=SecretStr(SECRET))
     tried = Patience(attempts=attempts, first=1.0, longest=4.0)
     with pytest.MonkeyPatch.context() as patched:
@@ -97,9 +95,7 @@ def post(url: str, attempts: int = 3) -> list[float]:
     return slept
 
 
-def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(
-    receiver: Any,
-) -> None:
+def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(receiver):
     server = receiver(204)
     assert post(server.url) == []
     ((headers, body),) = server.taken
@@ -113,7 +109,7 @@ def test_an_alert_arrives_as_json_with_a_signature_that_only_the_secret_makes(
 
 
 @pytest.mark.parametrize("code", [500, 503, 429, 408])
-def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, code: int) -> None:
+def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver, code):
     server = receiver(code, code, 200)
     slept = post(server.url)
     assert len(server.taken) == 3
@@ -123,14 +119,14 @@ def test_what_may_go_away_is_tried_again_after_growing_pauses(receiver: Any, cod
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 410])
-def test_what_repeating_cannot_mend_is_tried_once(receiver: Any, code: int) -> None:
+def test_what_repeating_cannot_mend_is_tried_once(receiver, code):
     server = receiver(code)
     with pytest.raises(WebhookError, match=f"status {code}"):
         post(server.url)
     assert len(server.taken) == 1
 
 
-def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver: Any) -> None:
+def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver):
     server = receiver(502)
     with pytest.raises(WebhookError, match=r"ads <script> on 2026-03-02.*status 502"):
         post(server.url)
@@ -142,7 +138,7 @@ def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver: An
         post(server.url, attempts=1)
 
 
-def test_a_redirect_is_not_followed(receiver: Any) -> None:
+def test_a_redirect_is_not_followed(receiver):
     server = receiver(302)
     with pytest.raises(WebhookError, match="status 302"):
         post(server.url, attempts=1)
@@ -155,20 +151,20 @@ class Hostile(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, chunks: Callable[[], Iterator[bytes]]) -> None:
+    def __init__(self, chunks):
         super().__init__(("127.0.0.1", 0), _Answering)
         self.chunks = chunks
         self.sent = 0
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
 
 class _Answering(socketserver.BaseRequestHandler):
     server: Hostile
 
-    def handle(self) -> None:
+    def handle(self):
         self.request.recv(65_536)
         with contextlib.suppress(OSError):
             for chunk in self.server.chunks():
@@ -176,28 +172,26 @@ class _Answering(socketserver.BaseRequestHandler):
                 self.server.sent += len(chunk)
 
 
-def slow_head() -> Iterator[bytes]:
+def slow_head():
     yield b"HTTP/1.1 200 OK\r\nX: "
     while True:
         time.sleep(0.1)
         yield b"x"
 
 
-def silence() -> Iterator[bytes]:
+def silence():
     time.sleep(30)
     yield b""
 
 
 @pytest.fixture
-def hostile() -> Iterator[Any]:
+def hostile():
     with started(Hostile) as start:
         yield start
 
 
 @pytest.mark.parametrize("chunks", [slow_head, silence])
-def test_a_try_ends_in_time_however_slowly_it_is_answered(
-    hostile: Any, chunks: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_try_ends_in_time_however_slowly_it_is_answered(hostile, chunks, monkeypatch):
     monkeypatch.setattr(webhook_module, "_TIMEOUT", 1.0)
     server, begun = hostile(chunks), time.monotonic()
     with pytest.raises(WebhookError, match="Timeout"):
@@ -205,13 +199,11 @@ def test_a_try_ends_in_time_however_slowly_it_is_answered(
     assert time.monotonic() - begun < 10.0
 
 
-def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alerts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alerts(monkeypatch):
     """Each of 200 alerts was tried for 80 to 95 seconds, one after the other."""
     clock, tries = [1_000.0], []
 
-    async def silent(_webhook: WebhookSettings, body: bytes) -> int:
+    async def silent(_webhook, body):
         clock[0] += 10.0
         tries.append(json.loads(body)["id"])
         raise TimeoutError
@@ -223,7 +215,7 @@ def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alert
     )
     webhook = WebhookSettings(url="https://silent.example/alerts", secret=SecretStr(SECRET))
 
-    def alert(number: int) -> str:
+    def alert(number):
         with pytest.raises(WebhookError) as found:
             send(webhook, PAYLOAD | {"id": str(number)})
         return str(found.value)
@@ -239,17 +231,15 @@ def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alert
 
 
 @pytest.mark.parametrize("url", ["https://a\nb/", "https://xn--/"])
-def test_an_address_that_is_none_ends_no_delivery(url: str) -> None:
+def test_an_address_that_is_none_ends_no_delivery(url):
     """It was an unexpected error, after which no alert of the night was sent."""
     webhook = WebhookSettings.model_validate({"url": url, "secret": "0123456789abcdef" * 3})
     with pytest.raises(WebhookError, match="did not take"):
         send(webhook, {"subject": "s"}, patience=ONCE)
 
 
-def test_an_event_is_about_its_model_and_says_its_stage(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    emitted: list[dict[str, Any]] = []
+def test_an_event_is_about_its_model_and_says_its_stage(settings, monkeypatch):
+    emitted = []
     monkeypatch.setattr(alerts, "emit_event", lambda **given: emitted.append(given))
     event = Event(Kind.VIOLATED, "ads", DAY, "It is.", "So.", stage=Stage.GOES_ON)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):

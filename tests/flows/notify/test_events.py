@@ -3,21 +3,19 @@
 import datetime as dt
 import json
 import math
-import pathlib
-from typing import Any
 
 import pytest
 
-from flows.notify.events import FIGURES, Event, Kind, at_commit, events, missing
+from flows.notify.events import FIGURES, Kind, at_commit, events, missing
 from flows.notify.incidents import Incident, Stage
-from flows.settings import Settings, TogetherSettings, load_settings
+from flows.settings import TogetherSettings, load_settings
 from privcore.lower_bounds.verdicts import ReasonCode, Trust, Verdict
 from tests.support import warehouse as built
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import put_rows
 from workers.audit.declaration import label_column_warning, said_of_labels_in
 from workers.warehouse.nights_together import AuditedNight
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 MANIFEST = said_of_labels_in(None)
@@ -25,7 +23,7 @@ SETTINGS = said_of_labels_in("{}")
 
 
 @pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
+def settings(tmp_path):
     file = tmp_path / "privaudit.toml"
     file.write_text(
         'lake = "l"\nwarehouse = "w"\nreport = "r"\nreport_url = "https://example.com/r/"\n'
@@ -35,7 +33,7 @@ def settings(tmp_path: pathlib.Path) -> Settings:
     return load_settings(file)
 
 
-def row(code: ReasonCode | None = None, **changes: Any) -> AuditedNight:
+def row(code=None, **changes):
     """Return a night that no warehouse has, with the verdict of its reason."""
     empty = dict.fromkeys(AuditedNight.model_fields)
     verdict = Verdict.NOT_REFUTED if code is None else code.verdict
@@ -47,14 +45,14 @@ def row(code: ReasonCode | None = None, **changes: Any) -> AuditedNight:
     return AuditedNight.model_construct(**empty | given | changes)
 
 
-def commit_event(night: AuditRow, settings: Settings) -> Event:
+def commit_event(night, settings):
     event = at_commit(night, Incident(), settings)
     assert event is not None
     return event
 
 
 @pytest.mark.parametrize("code", list(ReasonCode))
-def test_of_each_reason_there_is_one_event_or_none(settings: Settings, code: ReasonCode) -> None:
+def test_of_each_reason_there_is_one_event_or_none(settings, code):
     """A violation and a failure at the commit, a doubt or an empty declaration at the flow's end.
 
     What is inconclusive by size alone alerts nobody.
@@ -70,7 +68,7 @@ def test_of_each_reason_there_is_one_event_or_none(settings: Settings, code: Rea
         assert kinds == []
 
 
-def test_a_payload_has_verdict_reason_and_one_first_step(settings: Settings) -> None:
+def test_a_payload_has_verdict_reason_and_one_first_step(settings):
     night = row(ReasonCode.OVER_POLICY, sees_from=1.5, control_records=40)
     (event,) = events([night], settings)
     payload = json.loads(json.dumps(event.payload(), allow_nan=False))
@@ -85,15 +83,15 @@ def test_a_payload_has_verdict_reason_and_one_first_step(settings: Settings) -> 
     assert payload["notify"] == ["ads@example.com"]
 
 
-def test_a_new_doubt_is_told_with_what_is_new(settings: Settings) -> None:
+def test_a_new_doubt_is_told_with_what_is_new(settings):
     given = {"detail": "rows_miscounted", "remarks": ("rows_miscounted", "rows_left_out")}
     (event,) = events([row(ReasonCode.ROWS_UNACCOUNTED, **given)], settings)
     assert event.subject.endswith("it is inconclusive: rows_unaccounted")
     assert event.reason == "New since 28 days: rows miscounted. It is so."
 
 
-def test_the_same_record_gives_the_same_id_and_another_gives_another(settings: Settings) -> None:
-    def identity(code: ReasonCode = ReasonCode.THIS_NIGHT, **changes: Any) -> Any:
+def test_the_same_record_gives_the_same_id_and_another_gives_another(settings):
+    def identity(code=ReasonCode.THIS_NIGHT, **changes):
         return commit_event(row(code, **changes), settings).id
 
     assert identity() == identity(reason="Said otherwise.")
@@ -101,7 +99,7 @@ def test_the_same_record_gives_the_same_id_and_another_gives_another(settings: S
     assert len({identity(), *others}) == 4
 
 
-def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
+def test_a_figure_that_json_has_not_is_null(settings):
     night = row(ReasonCode.THIS_NIGHT, epsilon_lower=math.inf, claim_pvalue=math.nan)
     figures = commit_event(night, settings).payload()["figures"]
     assert figures["epsilon_lower"] is None
@@ -124,8 +122,8 @@ def test_a_figure_that_json_has_not_is_null(settings: Settings) -> None:
     ],
 )
 def test_nights_together_ask_what_the_label_column_holds_where_nobody_says(
-    settings: Settings, changes: dict[str, Any], where: str | None
-) -> None:
+    settings, changes, where
+):
     given = {"mechanism": "randomized_response", "epsilon_standing": 0.7319}
     together = {
         "refuted_together": True,
@@ -146,7 +144,7 @@ def test_nights_together_ask_what_the_label_column_holds_where_nobody_says(
     assert event.reason == told
 
 
-def test_all_that_changed_of_a_night_is_one_event(settings: Settings) -> None:
+def test_all_that_changed_of_a_night_is_one_event(settings):
     """A receiver drops an event whose id it knows: another change has another."""
     change = "Declared was 3.6 for replacing until 2026-03-01, and is nothing on 2026-03-02."
     (event,) = events([row(declaration_change=change, inputs_changed="Labels did.")], settings)
@@ -158,7 +156,7 @@ def test_all_that_changed_of_a_night_is_one_event(settings: Settings) -> None:
     assert len({event.id, other.id, later.id}) == 3
 
 
-def test_a_model_that_leaves_the_settings_is_told_to_all_others(settings: Settings) -> None:
+def test_a_model_that_leaves_the_settings_is_told_to_all_others(settings):
     warehouse = Warehouse(settings.warehouse)
     put_rows(warehouse, [built.evaluated("gone", DAY - dt.timedelta(days=1))])
     (event,) = events([row()], settings)
@@ -167,7 +165,7 @@ def test_a_model_that_leaves_the_settings_is_told_to_all_others(settings: Settin
     assert event.notify == ("ads@example.com",)
 
 
-def test_absence_is_told_with_the_deadline_in_its_zone(settings: Settings) -> None:
+def test_absence_is_told_with_the_deadline_in_its_zone(settings):
     event = missing("ads", dt.date(2026, 3, 2), settings)
     assert event.kind is Kind.MISSING
     assert event.reason == "No audit of ads for 2026-03-02 was committed by 2026-03-03 07:30 CET."
@@ -176,7 +174,7 @@ def test_absence_is_told_with_the_deadline_in_its_zone(settings: Settings) -> No
 SAME = {"dataset": "clicks", "neighbors": "replace", "delta_declared": 0.0}
 
 
-def test_models_that_exceed_the_total_of_their_labels_are_told(tmp_path: pathlib.Path) -> None:
+def test_models_that_exceed_the_total_of_their_labels_are_told(tmp_path):
     settings = load_settings(write_settings(tmp_path, ["a", "b"]))
     records = [built.evaluated(name, DAY, epsilon_declared=1.0, **SAME) for name in ("a", "b")]
     put_rows(Warehouse(settings.warehouse), records)
@@ -190,7 +188,7 @@ def test_models_that_exceed_the_total_of_their_labels_are_told(tmp_path: pathlib
         assert all("compose to 2. The total of 1.5 is exceeded." in one.reason for one in found)
 
 
-def test_a_total_that_is_exceeded_by_more_is_another_event(tmp_path: pathlib.Path) -> None:
+def test_a_total_that_is_exceeded_by_more_is_another_event(tmp_path):
     """A receiver drops an event whose id it knows: 9 and 59 about the same labels had one."""
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     limited = settings.model_copy(update={"together": TogetherSettings(epsilon=8.0)})
@@ -205,7 +203,7 @@ def test_a_total_that_is_exceeded_by_more_is_another_event(tmp_path: pathlib.Pat
     assert len(ids) == 2
 
 
-def test_an_event_about_one_runs_plan_says_that_seeds_can_be_tried(settings: Settings) -> None:
+def test_an_event_about_one_runs_plan_says_that_seeds_can_be_tried(settings):
     """Of a hundred seeds some accuse an honest model, in the words of a night's own verdict."""
     tried = commit_event(row(ReasonCode.THIS_NIGHT, exploratory=True), settings)
     asked = commit_event(row(ReasonCode.THIS_NIGHT), settings)

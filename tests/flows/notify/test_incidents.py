@@ -1,7 +1,6 @@
 """Incidents begin, go on and are resolved once each, whoever would rather end them."""
 
 import datetime as dt
-from typing import Any
 
 import pytest
 
@@ -9,26 +8,23 @@ import flows.run.auditing
 from flows.notify.events import Kind, at_commit, events, nights_of
 from flows.notify.incidents import Stage, incident_id, incidents_before
 from flows.run.auditing import announce
-from flows.settings import Settings
 from privcore.exceptions import TransientError
 from tests.support.lake import DAY, EVE
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import commit_night, evaluated, failed, put_rows
 from tests.support.warehouse import night as night_of
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.schema import AuditRecord
-from workers.warehouse.store import Warehouse
 
 SEEING = {"epsilon_ceiling": 3.0, "sees_from": 0.8, "dataset": "clicks"}
 """A night that would have refuted the declared 0.5 if that were false."""
 VIOLATED = {"verdict": "violated", "reason_code": "this_night", "epsilon_lower": 0.9} | SEEING
 
 
-def night(number: int, **changes: Any) -> AuditRecord:
+def night(number, **changes):
     return evaluated("ads", DAY + dt.timedelta(days=number), **SEEING | changes)
 
 
-def told(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> list[str]:
+def told(settings, warehouse, record):
     """Commit a night, and return the kinds of its claim's events, with their stages."""
     warehouse.commit(record)
     row = record.audit
@@ -39,9 +35,7 @@ def told(settings: Settings, warehouse: Warehouse, record: AuditRecord) -> list[
     return [str(event.stage or event.kind.rsplit(".", 1)[1]) for event in about]
 
 
-def test_an_incident_begins_once_goes_on_and_is_resolved_once(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_an_incident_begins_once_goes_on_and_is_resolved_once(settings, warehouse):
     nights = [VIOLATED, VIOLATED, {}, {}, VIOLATED]
     found = [told(settings, warehouse, night(at, **one)) for at, one in enumerate(nights)]
     assert found == [["begins"], ["goes_on"], ["resolved"], [], ["begins"]]
@@ -59,9 +53,7 @@ def test_an_incident_begins_once_goes_on_and_is_resolved_once(
         ]
     ),
 )
-def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(
-    settings: Settings, warehouse: Warehouse, changes: dict[str, Any]
-) -> None:
+def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(settings, warehouse, changes):
     """An owner who holds out next to nothing, or spoils the proxy, ends no incident."""
     assert told(settings, warehouse, night(0, **VIOLATED)) == ["begins"]
     assert told(settings, warehouse, night(1, **changes)) == []
@@ -69,16 +61,14 @@ def test_a_night_that_could_not_have_seen_a_leak_resolves_nothing(
 
 
 @pytest.mark.slow
-def test_a_night_without_figures_resolves_nothing(settings: Settings, warehouse: Warehouse) -> None:
+def test_a_night_without_figures_resolves_nothing(settings, warehouse):
     told(settings, warehouse, night(0, **VIOLATED))
     assert told(settings, warehouse, failed("ads", DAY + dt.timedelta(days=1))) == []
     assert told(settings, warehouse, night(2, **VIOLATED)) == ["goes_on"]
 
 
 @pytest.mark.slow
-def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_another_declaration_model_or_secret_is_an_incident_of_its_own(settings, warehouse):
     first = night(0, **VIOLATED)
     told(settings, warehouse, first)
     for changes in ({"epsilon_declared": 0.6}, {"delta_declared": 1e-6}, {"secret": "membership"}):
@@ -94,16 +84,14 @@ def test_another_declaration_model_or_secret_is_an_incident_of_its_own(
 @pytest.mark.slow
 @pytest.mark.parametrize(("days", "stage"), [(REACH, "goes_on"), (REACH + 1, "begins")])
 def test_after_a_month_without_a_decision_the_incident_begins_anew(
-    settings: Settings, warehouse: Warehouse, days: int, stage: str
-) -> None:
+    settings, warehouse, days, stage
+):
     told(settings, warehouse, night(0, **VIOLATED))
     assert told(settings, warehouse, night(days, **VIOLATED)) == [stage]
 
 
 @pytest.mark.slow
-def test_a_month_without_a_decision_is_no_all_clear(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_a_month_without_a_decision_is_no_all_clear(settings, warehouse):
     told(settings, warehouse, night(0, **VIOLATED))
     doubted = {"verdict": "inconclusive", "reason_code": "proxy_wrong"}
     assert [told(settings, warehouse, night(at, **doubted)) for at in (9, REACH, REACH + 1)] == [
@@ -112,9 +100,7 @@ def test_a_month_without_a_decision_is_no_all_clear(
 
 
 @pytest.mark.slow
-def test_a_rerun_of_the_first_night_sends_the_same_event(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_a_rerun_of_the_first_night_sends_the_same_event(settings, warehouse):
     """Otherwise an event that was cut off between commit and delivery would be lost."""
     record = night(0, **VIOLATED)
     assert told(settings, warehouse, record) == ["begins"]
@@ -122,9 +108,7 @@ def test_a_rerun_of_the_first_night_sends_the_same_event(
 
 
 @pytest.mark.slow
-def test_nights_that_refute_together_begin_an_incident_and_keep_it_open(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_nights_that_refute_together_begin_an_incident_and_keep_it_open(settings, warehouse):
     """No night of them refutes alone; the evidence of each is e^3 against what is declared."""
     records = [night_of(at, 3.0, hour=24 * at, **SEEING) for at in range(4)]
     assert [told(settings, warehouse, record) for record in records] == [
@@ -134,13 +118,11 @@ def test_nights_that_refute_together_begin_an_incident_and_keep_it_open(
     assert (last.verdict, last.verdict_together) == ("not_refuted", "violated")
 
 
-def test_in_doubt_the_event_is_a_new_one(
-    settings: Settings, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, alerts: list[Any]
-) -> None:
+def test_in_doubt_the_event_is_a_new_one(settings, warehouse, monkeypatch, alerts):
     """One alert too many is better than none."""
     told(settings, warehouse, night(0, **VIOLATED))
 
-    def failing(*_: Any) -> Any:
+    def failing(*_):
         raise TransientError("Storage fails.")
 
     monkeypatch.setattr(flows.run.auditing, "incidents_before", failing)
@@ -149,7 +131,7 @@ def test_in_doubt_the_event_is_a_new_one(
     assert alerts[0].stage is Stage.BEGINS
 
 
-def remarked(settings: Settings, warehouse: Warehouse, number: int, **changes: Any) -> list[str]:
+def remarked(settings, warehouse, number, **changes):
     """Commit a night, and return what its event of new remarks names."""
     record = night(number, **changes)
     warehouse.commit(record)
@@ -165,9 +147,7 @@ DOUBTFUL = {
 }
 
 
-def test_what_no_night_of_28_days_remarked_on_is_told_once(
-    settings: Settings, warehouse: Warehouse
-) -> None:
+def test_what_no_night_of_28_days_remarked_on_is_told_once(settings, warehouse):
     """An owner who shows the audit other rows from some night on is alerted of, whatever is said.
 
     Of a first night the doubts alone are told, and a night without figures knows of none.
@@ -183,22 +163,20 @@ def test_what_no_night_of_28_days_remarked_on_is_told_once(
     assert remarked(settings, warehouse, 4 + REACH + 2, **both) == []
 
 
-def test_an_empty_declaration_is_told_once(settings: Settings, warehouse: Warehouse) -> None:
+def test_an_empty_declaration_is_told_once(settings, warehouse):
     """It was told every night."""
     empty = {"verdict": "inconclusive", "reason_code": "over_policy", "epsilon_declared": 9.0}
     assert remarked(settings, warehouse, 0, **empty) == ["over policy"]
     assert remarked(settings, warehouse, 1, **empty) == []
 
 
-def test_a_first_night_tells_its_doubts_alone(settings: Settings, warehouse: Warehouse) -> None:
+def test_a_first_night_tells_its_doubts_alone(settings, warehouse):
     first = DOUBTFUL | {"remarks": ("power_lost", "rows_miscounted")}
     assert remarked(settings, warehouse, 0, **first) == ["rows miscounted"]
 
 
 @pytest.mark.parametrize(("exploratory", "heard"), [(False, False), (True, True)])
-def test_a_doubt_of_one_runs_plan_is_new_on_the_night(
-    settings: Settings, warehouse: Warehouse, exploratory: bool, heard: bool
-) -> None:
+def test_a_doubt_of_one_runs_plan_is_new_on_the_night(settings, warehouse, exploratory, heard):
     """Somebody had it before, on a day that no night audited, and nobody heard of it."""
     before = night(1, **DOUBTFUL | {"exploratory": exploratory})
     put_rows(warehouse, [night(0), before])
@@ -206,9 +184,7 @@ def test_a_doubt_of_one_runs_plan_is_new_on_the_night(
 
 
 @pytest.mark.parametrize(("proved", "heard"), [(0.9, True), (4.0, False)])
-def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
-    settings: Settings, warehouse: Warehouse, proved: float, heard: bool
-) -> None:
+def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(settings, warehouse, proved, heard):
     """It proved less than twice as much, so that nobody heard, neither of it nor of the doubt."""
     put_rows(warehouse, [night(0, **VIOLATED)])
     changes = VIOLATED | {"remarks": ("rows_miscounted",), "epsilon_lower": proved}
@@ -224,15 +200,13 @@ def test_a_doubt_that_lowers_a_violation_to_an_update_is_told(
         ((0.51, 1.5, 2.9, 5.8), ["begins", "goes_on", "grows", "goes_on"]),
     ],
 )
-def test_an_incident_that_grows_notifies_again(
-    warehouse: Warehouse, settings: Settings, bounds: tuple[float, ...], stages: list[str]
-) -> None:
+def test_an_incident_that_grows_notifies_again(warehouse, settings, bounds, stages):
     """A small violation opened an incident in which nobody heard of a large one, nor of steps."""
     records = [night(at, **VIOLATED | {"epsilon_lower": one}) for at, one in enumerate(bounds)]
     assert [told(settings, warehouse, one)[0] for one in records] == stages
 
 
-def test_growth_is_said_with_both_bounds(warehouse: Warehouse, settings: Settings) -> None:
+def test_growth_is_said_with_both_bounds(warehouse, settings):
     commit_night(warehouse, "violated", day=EVE, reason_code="this_night", epsilon_lower=0.6)
     grown = evaluated("ads", DAY, **VIOLATED | {"epsilon_lower": 1.7, "dataset": None}).audit
     event = at_commit(grown, incidents_before(warehouse, [grown])[grown.audit_id], settings)
@@ -242,9 +216,7 @@ def test_growth_is_said_with_both_bounds(warehouse: Warehouse, settings: Setting
 
 
 @pytest.mark.parametrize(("chosen", "stage"), [(False, Stage.GOES_ON), (True, Stage.GROWS)])
-def test_a_bound_by_a_plan_that_somebody_chose_hushes_no_night(
-    warehouse: Warehouse, chosen: bool, stage: Stage
-) -> None:
+def test_a_bound_by_a_plan_that_somebody_chose_hushes_no_night(warehouse, chosen, stage):
     """The bound of which people last heard was that of another seed, so that none grew beyond."""
     loud = VIOLATED | {"epsilon_lower": 9.0, "exploratory": chosen}
     put_rows(warehouse, [night(0, **VIOLATED), night(1, **loud)])

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from flows.notify.metrics import HELP, latest_records, metrics_text, write_metrics
 from flows.run.conclusion import write
-from flows.settings import Settings, load_settings
+from flows.settings import load_settings
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, latest
 from workers.warehouse.acknowledgements import acknowledge
@@ -19,7 +19,7 @@ EVE = DAY - dt.timedelta(days=1)
 UTC = zoneinfo.ZoneInfo("UTC")
 
 
-def samples(text: str) -> dict[tuple[str, ...], float]:
+def samples(text):
     """Return what Prometheus' own parser reads: name without its prefix and labels' values."""
     return {
         (one.name.removeprefix("privaudit_"), *one.labels.values()): one.value
@@ -29,7 +29,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 @pytest.fixture
-def settings(tmp_path: pathlib.Path) -> Settings:
+def settings(tmp_path):
     file = tmp_path / "privaudit.toml"
     file.write_text(
         'lake = "l"\nwarehouse = "w"\nreport = "r"\nmetrics = "seen/privaudit.prom"\n'
@@ -50,9 +50,7 @@ SEEING = {"epsilon_ceiling": 3.0, "sees_from": 0.8}
 
 
 @pytest.mark.slow
-def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
-    settings: Settings,
-) -> None:
+def test_the_latest_night_of_each_listed_model_is_written_with_the_report(settings):
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(evaluated("ads", EVE, epsilon_lower=0.1))
     warehouse.commit(evaluated("ads", DAY, **SEEING | REFUTED))
@@ -75,7 +73,7 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(
 
 
 @pytest.mark.parametrize("seed", [False, True], ids=["spoilt", "by-another-seed"])
-def test_a_night_that_adds_nothing_ends_no_violation(settings: Settings, seed: bool) -> None:
+def test_a_night_that_adds_nothing_ends_no_violation(settings, seed):
     """A spoilt input, or a seed of one's own, would resolve the alert of a violated model."""
     warehouse = Warehouse(settings.warehouse)
     warehouse.commit(evaluated("ads", EVE, **REFUTED))
@@ -88,13 +86,13 @@ def test_a_night_that_adds_nothing_ends_no_violation(settings: Settings, seed: b
     assert found["verdict", "ads", "label", "violated", "earlier_night"] == 1.0
 
 
-def acknowledged(warehouse: Warehouse, audit_id: str, until: dt.date) -> None:
+def acknowledged(warehouse, audit_id, until):
     now = dt.datetime.combine(until, dt.time(9), tzinfo=dt.UTC) - dt.timedelta(days=5)
     acknowledge(warehouse, audit_id, why="Known.", until=until, by="ann", now=now)
 
 
 @pytest.mark.slow
-def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Settings) -> None:
+def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
     """Also while nights that say nothing come: they would page as if nobody knew."""
     warehouse = Warehouse(settings.warehouse)
     first = evaluated("ads", EVE, **REFUTED)
@@ -124,14 +122,14 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings: Setti
         assert (last["verdict_together"], last["acknowledged_until"]) == ("violated", None)
 
 
-def test_a_warehouse_without_records_lists_models_alone(settings: Settings) -> None:
+def test_a_warehouse_without_records_lists_models_alone(settings):
     write_metrics(settings)
     assert settings.metrics is not None
     found = samples(pathlib.Path(settings.metrics).read_text())
     assert found == {("model_listed", "ads"): 1.0, ("model_listed", "new"): 1.0}
 
 
-def test_every_metric_has_its_help() -> None:
+def test_every_metric_has_its_help():
     families = list(text_string_to_metric_families(metrics_text([latest("m")], UTC, ["m"])))
     assert {family.name.removeprefix("privaudit_") for family in families} == set(HELP)
     assert all(family.type == "gauge" and family.documentation for family in families)

@@ -1,7 +1,5 @@
 """Pages of Prefect: how verdicts are counted, and that a link that is not taken costs no audit."""
 
-from typing import NoReturn
-
 import httpx
 import pytest
 from prefect.exceptions import PrefectHTTPStatusError
@@ -13,16 +11,14 @@ from tests.support.warehouse import evaluated, failed
 from workers.warehouse.nights_together import AuditedNight
 
 
-def refuse(*_: object, **__: object) -> NoReturn:
+def refuse(*_, **__):
     """Fail as the client does while the server's database is away."""
     request = httpx.Request("POST", "http://server/api/artifacts/")
     raise PrefectHTTPStatusError("500", request=request, response=httpx.Response(500))
 
 
 @pytest.mark.usefixtures("in_a_run")
-def test_a_link_that_the_server_does_not_take_fails_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_link_that_the_server_does_not_take_fails_nothing(monkeypatch, caplog):
     monkeypatch.setattr(prefect_context, "create_link_artifact", refuse)
     link_report("/var/report/index.html")
     assert caplog.text == ""
@@ -30,7 +26,7 @@ def test_a_link_that_the_server_does_not_take_fails_nothing(
     assert "did not take the link to the report: 500" in caplog.text
 
 
-def test_verdicts_are_counted_the_worst_first() -> None:
+def test_verdicts_are_counted_the_worst_first():
     night = AuditedNight(
         **evaluated("ads", DAY).audit.model_dump(),
         verdict_together="inconclusive",

@@ -7,12 +7,12 @@ from flows.publication.publishing import statements_page
 from tests.support.statements import statement
 
 
-def rows(text: str) -> list[str]:
+def rows(text):
     """Return the models that the table names, in its order."""
     return re.findall(r'<th role="rowheader" scope="row">(.*?)</th>', text)
 
 
-def test_the_newest_day_comes_first_and_the_worst_of_it() -> None:
+def test_the_newest_day_comes_first_and_the_worst_of_it():
     day = dt.date(2026, 11, 1)
     made = [
         statement(0, model="kept"),
@@ -27,11 +27,11 @@ def test_the_newest_day_comes_first_and_the_worst_of_it() -> None:
     assert "is refuted (p = " in text
 
 
-def test_a_page_without_statements_says_so() -> None:
+def test_a_page_without_statements_says_so():
     assert "Nothing was published yet." in statements_page([])
 
 
-def test_names_are_text() -> None:
+def test_names_are_text():
     text = statements_page([statement(0, model="<script>alert(1)</script>\x1b[2J")])
     assert "<script>alert" not in text
     assert "\x1b" not in text

@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-from typing import Any
 
 import polars as pl
 import pytest
@@ -13,7 +12,7 @@ from flows.commands.handover import app
 from flows.publication.publishing import key_of, publish_all, record_about, statement_about
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
-from flows.settings import Settings, SettingsError, load_settings
+from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
@@ -27,7 +26,7 @@ PUBLISHED = '[publication]\nstatements = "statements"\nkey_file = "key"\nepsilon
 
 
 @pytest.fixture(scope="module")
-def night(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def night(template, tmp_path_factory):
     """Return the folder of a project after one night, to be copied and never changed.
 
     A good model, two others on its labels, and one that declares nothing.
@@ -48,18 +47,18 @@ def night(template: Lake, tmp_path_factory: pytest.TempPathFactory) -> pathlib.P
 
 
 @pytest.fixture
-def settings(night: pathlib.Path, tmp_path: pathlib.Path) -> Settings:
+def settings(night, tmp_path):
     """Return the settings of a project after one night that published nothing."""
     shutil.copytree(night, tmp_path, dirs_exist_ok=True)
     return load_settings(tmp_path / "privaudit.toml")
 
 
-def stored(settings: Settings) -> Statements:
+def stored(settings):
     assert settings.publication is not None
     return Statements(settings.publication.statements)
 
 
-def test_a_night_stores_ingredients_and_publishes_nothing(settings: Settings) -> None:
+def test_a_night_stores_ingredients_and_publishes_nothing(settings):
     warehouse = Warehouse(settings.warehouse)
     rows = warehouse.collect(warehouse.scan("audit_statements"))
     assert set(rows["model"]) == {"good", "second", "third"}
@@ -68,7 +67,7 @@ def test_a_night_stores_ingredients_and_publishes_nothing(settings: Settings) ->
     assert pages >= {"index.html", "good.html", "silent.html"}, "the report is of exact records"
 
 
-def test_all_are_published_once_as_far_as_labels_may_be_charged(settings: Settings) -> None:
+def test_all_are_published_once_as_far_as_labels_may_be_charged(settings):
     """Three models on the same labels at 0.5 each: two are published, the third is named."""
     done = publish_all(settings)
     assert [(one.model, one.day, one.epsilon_public) for one in done.made] == [
@@ -82,7 +81,7 @@ def test_all_are_published_once_as_far_as_labels_may_be_charged(settings: Settin
     assert stored(settings).all() == done.made
 
 
-def test_the_page_shows_statements_and_nothing_of_the_records(settings: Settings) -> None:
+def test_the_page_shows_statements_and_nothing_of_the_records(settings):
     done = publish_all(settings)
     text = pathlib.Path(done.page).read_text("utf-8")
     for made in done.made:
@@ -93,7 +92,7 @@ def test_the_page_shows_statements_and_nothing_of_the_records(settings: Settings
         assert not any(value[:8] in text for value in current[column])
 
 
-def test_what_was_withdrawn_is_not_published(settings: Settings) -> None:
+def test_what_was_withdrawn_is_not_published(settings):
     warehouse = Warehouse(settings.warehouse)
     current = warehouse.current()
     for audit_id in current.filter(pl.col("model") == "good")["audit_id"]:
@@ -101,7 +100,7 @@ def test_what_was_withdrawn_is_not_published(settings: Settings) -> None:
     assert [one.model for one in publish_all(settings).made] == ["second", "third"]
 
 
-def test_a_statement_is_vouched_for_if_it_follows_from_the_day(settings: Settings) -> None:
+def test_a_statement_is_vouched_for_if_it_follows_from_the_day(settings):
     (made, _) = publish_all(settings).made
     assert statement_about("good", DAY, settings) == made
     with pytest.raises(TerminalError, match="No statement about good"):
@@ -113,7 +112,7 @@ def test_a_statement_is_vouched_for_if_it_follows_from_the_day(settings: Setting
         statement_about("good", DAY, settings)
 
 
-def test_the_record_that_counts_is_found(settings: Settings) -> None:
+def test_the_record_that_counts_is_found(settings):
     record = record_about("good", DAY, settings)
     assert (record.audit.model, record.audit.day) == ("good", DAY)
     assert record.statements
@@ -121,7 +120,7 @@ def test_the_record_that_counts_is_found(settings: Settings) -> None:
         record_about("good", EVE, settings)
 
 
-def test_what_lacks_is_said(settings: Settings, tmp_path: pathlib.Path) -> None:
+def test_what_lacks_is_said(settings, tmp_path):
     without = settings.model_copy(update={"publication": None})
     with pytest.raises(TerminalError, match=r"The settings have no \[publication\]"):
         publish_all(without)
@@ -133,7 +132,7 @@ def test_what_lacks_is_said(settings: Settings, tmp_path: pathlib.Path) -> None:
     assert not found["publication"].ok
 
 
-def test_the_commands_make_a_key_and_publish(settings: Settings, tmp_path: pathlib.Path) -> None:
+def test_the_commands_make_a_key_and_publish(settings, tmp_path):
     file = tmp_path / "privaudit.toml"
     made = CliRunner().invoke(app, ["make-key", str(tmp_path / "new.key")])
     assert "new.key" in made.output
@@ -150,7 +149,7 @@ def test_the_commands_make_a_key_and_publish(settings: Settings, tmp_path: pathl
     assert len(stored(settings).all()) == 3
 
 
-def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(tmp_path: pathlib.Path) -> None:
+def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(tmp_path):
     more = f'{PUBLISHED}[[models]]\nname = "small"\n[models.plan]\nepsilon_public = 1.0\n'
     file = write_settings(tmp_path, ["ads"], more=PUBLISHED)
     assert load_settings(file).plan_of("ads").epsilon_public == 0.5
@@ -164,9 +163,7 @@ def test_the_settings_set_the_plans_epsilon_and_a_models_own_wins(tmp_path: path
     assert settings.publication.key_file == str(tmp_path / "key")
 
 
-def test_the_key_may_come_from_the_environment(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_may_come_from_the_environment(tmp_path, monkeypatch):
     file = write_settings(tmp_path, ["ads"], more='[publication]\nstatements = "s"\n')
     monkeypatch.setenv("PRIVAUDIT_PUBLICATION__KEY", "ab" * 32)
     settings = load_settings(file)
@@ -175,7 +172,7 @@ def test_the_key_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("wrong", ["epsilon = 0", "epsilon = 11", "epsilon_per_label = 0", "x = 1"])
-def test_wrong_values_are_refused(tmp_path: pathlib.Path, wrong: Any) -> None:
+def test_wrong_values_are_refused(tmp_path, wrong):
     more = f'[publication]\nstatements = "s"\n{wrong}\n'
     with pytest.raises(SettingsError, match="publication"):
         load_settings(write_settings(tmp_path, ["ads"], more=more))

@@ -1,10 +1,7 @@
 """No row of one model costs another its page, or any model the report."""
 
-import pathlib
-
 import pytest
 
-from flows.report.history import History
 from flows.report.site import write_pages, write_report
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import down, up
@@ -12,30 +9,24 @@ from tests.support.lake import DAY
 from tests.support.report import everything_beside, record, tables, three_models
 from tests.support.tiers import tiered
 from tests.support.warehouse import failed
-from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import SliceRow
 from workers.warehouse.store import Warehouse
-from workers.warehouse.table_row import TableRow
 
 CONTROLS = ["\x00", "\x07", "\x0b", "\x1b[2J", "\x9b", "\ufffe", "\uffff", "\u202e", "\U000e0041"]
 
 
-def drawn(
-    folder: pathlib.Path, nights: list[AuditedNight], beside: list[TableRow]
-) -> dict[str, str]:
+def drawn(folder, nights, beside):
     """Write a report and return its pages by name."""
     write_pages(tables(nights, beside), folder)
     return {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
-def beside(nights: list[AuditedNight]) -> list[TableRow]:
+def beside(nights):
     return [row for night in nights for row in everything_beside(night)]
 
 
 @pytest.mark.parametrize("text", tiered(CONTROLS, always=3, slow=6), ids=ascii)
-def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
-    text: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(text, tmp_path):
     nights = three_models(3)
     rows = [
         row.model_copy(update={"value": f"EWR{text}"}) if isinstance(row, SliceRow) else row
@@ -49,7 +40,7 @@ def test_a_control_character_in_a_slice_is_shown_and_every_page_drawn(
     assert "EWR\\u" in pages["delays-broken.html"]
 
 
-def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
+def test_markup_in_a_slice_stays_text(tmp_path):
     nights = three_models(3)
     rows = [
         row.model_copy(update={"value": '<a b="&">'}) if isinstance(row, SliceRow) else row
@@ -60,10 +51,8 @@ def test_markup_in_a_slice_stays_text(tmp_path: pathlib.Path) -> None:
     assert "<a b=" not in page
 
 
-def test_a_page_that_cannot_be_drawn_says_so_and_costs_no_other(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(history: History) -> float:
+def test_a_page_that_cannot_be_drawn_says_so_and_costs_no_other(tmp_path, monkeypatch):
+    def fails(history):
         if history.model == "delays-broken":
             raise ValueError("no place")
         return 1.0
@@ -77,9 +66,7 @@ def test_a_page_that_cannot_be_drawn_says_so_and_costs_no_other(
 
 
 @pytest.mark.parametrize("silent", [1, 100])
-def test_a_model_with_old_figures_and_none_since_has_its_page(
-    silent: int, tmp_path: pathlib.Path
-) -> None:
+def test_a_model_with_old_figures_and_none_since_has_its_page(silent, tmp_path):
     nights = [
         record("old", 0, Verdict.NOT_REFUTED, epsilon_declared=2.0),
         *(record("old", 1 + day, Verdict.FAILED) for day in range(silent)),
@@ -92,9 +79,7 @@ HUGE = [1e9, 1e25, 1e26, 1e28, 1e100, 1.7976931348623157e308]
 
 
 @pytest.mark.parametrize("epsilon", tiered(HUGE, always=2, slow=4))
-def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(
-    epsilon: float, tmp_path: pathlib.Path
-) -> None:
+def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(epsilon, tmp_path):
     calm = three_models(3)
     declared = {"epsilon_declared": epsilon, "epsilon_accounted": epsilon}
     nights = [*calm, record("huge", 2, Verdict.NOT_REFUTED, epsilon_ceiling=epsilon, **declared)]
@@ -109,13 +94,13 @@ def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(
 
 
 @pytest.mark.parametrize("value", HUGE)
-def test_a_huge_figure_is_rounded_in_its_direction_and_short(value: float) -> None:
+def test_a_huge_figure_is_rounded_in_its_direction_and_short(value):
     assert float(down(value)) <= value <= float(up(value))
     assert float(down(value, beyond=1.0)) <= value
     assert max(map(len, (down(value), up(value)))) <= 10
 
 
-def test_the_report_lists_what_was_taken_back(tmp_path: pathlib.Path) -> None:
+def test_the_report_lists_what_was_taken_back(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     kept, taken = failed("kept", DAY), failed("taken", DAY)
     for one in (kept, taken):

@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +20,7 @@ SHARED = {"dataset": "clicks", "epsilon_declared": 3.0, "neighbors": "replace",
 
 
 @pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+def warehouse(tmp_path):
     """Return three models: two on clicks, and one alone on mails."""
     made = Warehouse(str(tmp_path / "warehouse"))
     records = [evaluated(model, DAY, **SHARED) for model in ("ads", "feed")]
@@ -30,16 +29,14 @@ def warehouse(tmp_path: pathlib.Path) -> Warehouse:
     return made
 
 
-def section(page: pathlib.Path) -> str:
+def section(page):
     found = re.search(
         r'<section aria-labelledby="together">.*?</section>', page.read_text(), re.DOTALL
     )
     return found[0] if found else ""
 
 
-def test_what_models_on_the_same_labels_promise_together_stands_in_the_index(
-    warehouse: Warehouse, tmp_path: pathlib.Path
-) -> None:
+def test_what_models_on_the_same_labels_promise_together_stands_in_the_index(warehouse, tmp_path):
     index = write_report(warehouse, tmp_path / "report")
     shown = section(index)
     assert "<strong>clicks</strong>: ads, feed were audited on the same labels." in shown
@@ -53,9 +50,7 @@ def test_what_models_on_the_same_labels_promise_together_stands_in_the_index(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
-def test_the_command_holds_them_against_the_total_of_the_settings(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_holds_them_against_the_total_of_the_settings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("privaudit.toml").write_text(
         'lake = "l"\nwarehouse = "warehouse"\nreport = "report"\n[together]\nepsilon = 5.0\n'
@@ -68,7 +63,7 @@ def test_the_command_holds_them_against_the_total_of_the_settings(
     assert "The total of 5 is exceeded." in shown
 
 
-def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse: Warehouse) -> None:
+def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse):
     for model in ("one", "two"):
         warehouse.commit(
             evaluated(model, DAY, **SHARED | {"dataset": "a", "epsilon_declared": 2.0})
@@ -78,17 +73,15 @@ def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse: Wareho
     assert found[1].sentence.endswith("The total of 5 is kept.")
 
 
-def test_labels_that_no_two_models_share_have_no_section(tmp_path: pathlib.Path) -> None:
+def test_labels_that_no_two_models_share_have_no_section(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     assert section(write_report(warehouse, tmp_path / "empty")) == ""
     warehouse.commit(evaluated("ads", DAY, **SHARED))
     assert section(write_report(warehouse, tmp_path / "report")) == ""
 
 
-def test_what_cannot_be_computed_is_said_and_costs_no_page(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(*_: Any, **__: Any) -> Any:
+def test_what_cannot_be_computed_is_said_and_costs_no_page(warehouse, monkeypatch):
+    def failing(*_, **__):
         raise ValueError("no relation")
 
     monkeypatch.setattr(flows.report.report_rows, "together", failing)

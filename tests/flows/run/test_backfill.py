@@ -1,7 +1,6 @@
 import datetime as dt
 import json
 import pathlib
-from typing import Any
 
 import pytest
 
@@ -42,20 +41,20 @@ pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture
-def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake, tmp_path):
     """Return a folder with a lake of two days, in which `good` and `twin` are audited."""
     clone_model(lake, "twin")
     write_settings(tmp_path, ["good", "twin"])
     return tmp_path
 
 
-def settings_of(folder: pathlib.Path) -> str:
+def settings_of(folder):
     return str(folder / "privaudit.toml")
 
 
-def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder: pathlib.Path) -> None:
+def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder):
     given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
-    heard: list[tuple[str, int, int]] = []
+    heard = []
     with listening(lambda *what: heard.append(what)):
         rows = start(backfill, **given)
     assert [(row.day, row.model) for row in rows] == [
@@ -75,9 +74,7 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder: pat
 
 
 @pytest.mark.slow
-def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
-    folder: pathlib.Path,
-) -> None:
+def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(folder):
     start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
     loaded = load_settings(settings_of(folder))
     assert plan_backfill(loaded, DAY, DAY) == [Job("twin", DAY)]
@@ -91,9 +88,9 @@ def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
+def clock(monkeypatch):
     """Let the night's clock say what the list says, the last one for ever."""
-    times: list[dt.datetime] = []
+    times = []
     monkeypatch.setattr(
         flows.run.nightly, "_now", lambda: times.pop(0) if len(times) > 1 else times[0]
     )
@@ -102,22 +99,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[dt.datetime]:
     return times
 
 
-def at(hour: int, minute: int = 0) -> dt.datetime:
+def at(hour, minute=0):
     """Return a time of the morning after; the deadline is at nine."""
     return dt.datetime(DAY.year, DAY.month, DAY.day + 1, hour, minute, tzinfo=dt.UTC)
 
 
-def played_at(monkeypatch: pytest.MonkeyPatch, time: dt.datetime) -> None:
+def played_at(monkeypatch, time):
     monkeypatch.setattr(workers.executors, "_now", lambda: time)
 
 
 @pytest.mark.slow
-def test_at_the_deadline_the_record_says_what_is_missing(
-    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_the_deadline_the_record_says_what_is_missing(folder, clock, monkeypatch):
     clock += [at(8, 59), at(9)]
     (model_path(Lake(str(folder / "lake")), "twin", DAY) / "_SUCCESS").unlink()
-    waited: list[float] = []
+    waited = []
     monkeypatch.setattr(
         flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
     )
@@ -129,8 +124,8 @@ def test_at_the_deadline_the_record_says_what_is_missing(
 
 @pytest.mark.slow
 def test_released_labels_that_never_come_cost_the_models_own_audit_nothing(
-    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, clock, monkeypatch
+):
     file = folder / "privaudit.toml"
     released = 'table = "released"\ntrue = "y"\nreleased = "z"\nrecord = "id"\n'
     file.write_text(
@@ -150,8 +145,8 @@ def test_released_labels_that_never_come_cost_the_models_own_audit_nothing(
 
 @pytest.mark.slow
 def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does_it(
-    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, clock, monkeypatch
+):
     clock.append(at(8, 59))
     played_at(monkeypatch, at(9))
     rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
@@ -163,9 +158,7 @@ def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does
 
 
 @pytest.mark.slow
-def test_a_model_of_its_own_deadline_is_cut_at_that(
-    folder: pathlib.Path, clock: list[dt.datetime], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_its_own_deadline_is_cut_at_that(folder, clock, monkeypatch):
     file = folder / "privaudit.toml"
     file.write_text(file.read_text().replace('"twin"', '"twin"\ndeadline = 07:30:00'))
     clock.append(at(7))
@@ -174,13 +167,11 @@ def test_a_model_of_its_own_deadline_is_cut_at_that(
     assert (good.status, twin.detail) == ("evaluated", "deadline")
 
 
-def test_longest_audits_are_submitted_first(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_longest_audits_are_submitted_first(folder, monkeypatch):
     lake = Lake(str(folder / "lake"))
     clone_model(lake, "large")
     put_labels(lake, DAY, label_rows(9_000, seed=1), dataset="large-labels")
-    submitted: list[str] = []
+    submitted = []
     monkeypatch.setattr(
         flows.run.auditing.runs, "submit", lambda _, title, *__: submitted.append(title)
     )
@@ -190,10 +181,10 @@ def test_longest_audits_are_submitted_first(
     assert submitted == [f"large {DAY}", f"good {DAY}", f"absent {DAY}"]
 
 
-def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> None:
+def test_an_input_is_missing_until_its_mark_is_there(folder):
     lake = Lake(str(folder / "lake"))
 
-    def missing(model: str) -> str | None:
+    def missing(model):
         return plan_audit(lake, Job(model, DAY)).missing
 
     assert missing("twin") is None
@@ -209,9 +200,7 @@ def test_an_input_is_missing_until_its_mark_is_there(folder: pathlib.Path) -> No
 
 
 @pytest.mark.slow
-def test_a_model_without_a_record_is_overdue_after_its_deadline(
-    folder: pathlib.Path, alerts: list[Any]
-) -> None:
+def test_a_model_without_a_record_is_overdue_after_its_deadline(folder, alerts):
     start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
     loaded = load_settings(settings_of(folder))
     deadline = loaded.deadline_of("twin", DAY)
@@ -229,9 +218,7 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(
     assert [alert.model for alert in alerts] == ["twin"]
 
 
-def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(tmp_path):
     """Neither was missed, and a backfill left the withdrawn day out."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     path = write_settings(tmp_path, ["ads"])

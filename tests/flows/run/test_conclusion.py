@@ -1,9 +1,7 @@
 """The report comes last, and costs neither a record nor an alert."""
 
 import datetime as dt
-import pathlib
 import pickle
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,20 +13,19 @@ from flows.run.auditing import Audited, announce
 from flows.run.conclusion import ReportUnpublishedError, conclude
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
-from flows.settings import Settings, load_settings
+from flows.settings import load_settings
 from privcore.lower_bounds.verdicts import Cause, ReasonCode, Verdict
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, model_path, write_settings
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, night, put_rows
-from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture
-def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake, tmp_path):
     """Return a folder with a good model and one without labels, whose report cannot be written."""
     clone_model(lake, "bad")
     (model_path(lake, "bad", DAY) / "manifest.json").write_text("{")
@@ -38,9 +35,7 @@ def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.slow
-def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
-    folder: pathlib.Path, alerts: list[Any]
-) -> None:
+def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(folder, alerts):
     with pytest.raises(ReportUnpublishedError, match="privaudit report") as caught:
         start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [row.model for row in caught.value.rows] == ["good", "bad"]
@@ -52,7 +47,7 @@ def test_a_report_that_cannot_be_written_costs_no_record_and_no_alert(
 
 
 @pytest.mark.slow
-def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Path) -> None:
+def test_the_command_prints_what_was_audited_and_then_says_so(folder):
     ran = CliRunner().invoke(
         app, ["night", "--day", str(DAY), "--config", str(folder / "privaudit.toml")]
     )
@@ -61,9 +56,7 @@ def test_the_command_prints_what_was_audited_and_then_says_so(folder: pathlib.Pa
 
 
 @pytest.mark.slow
-def test_what_changed_since_other_nights_is_alerted(
-    lake: Lake, tmp_path: pathlib.Path, alerts: list[Any]
-) -> None:
+def test_what_changed_since_other_nights_is_alerted(lake, tmp_path, alerts):
     """A declaration that is withdrawn, in a manifest that changed after its audit."""
     settings = str(write_settings(tmp_path, ["good"]))
     start(nightly_audit, day=DAY, settings=settings)
@@ -84,7 +77,7 @@ def test_what_changed_since_other_nights_is_alerted(
 
 
 @pytest.mark.parametrize("code", [None, *ReasonCode])
-def test_each_reason_has_its_exit_code(code: ReasonCode | None) -> None:
+def test_each_reason_has_its_exit_code(code):
     """A new model's first nights, which are inconclusive by size, fail no pipeline."""
     verdict = Verdict.NOT_REFUTED if code is None else code.verdict
     told = {Verdict.VIOLATED: 1, Verdict.FAILED: 3, Verdict.INCONCLUSIVE: 2}.get(verdict, 0)
@@ -103,7 +96,7 @@ def test_each_reason_has_its_exit_code(code: ReasonCode | None) -> None:
         ([ReasonCode.NOT_RUN, ReasonCode.EARLIER_NIGHT, ReasonCode.OVER_POLICY], 1),
     ],
 )
-def test_a_violation_hides_behind_no_failure(codes: list[ReasonCode | None], code: int) -> None:
+def test_a_violation_hides_behind_no_failure(codes, code):
     """3 hid 1."""
     words = [(Verdict.NOT_REFUTED if one is None else one.verdict, one) for one in codes]
     assert exit_code(words) == code
@@ -114,7 +107,7 @@ REFUTED = SEEING | {"verdict": "violated", "reason_code": "this_night", "epsilon
 
 
 @pytest.mark.usefixtures("no_pages")
-def test_a_new_violation_fails_its_run_and_a_known_one_does_not(tmp_path: pathlib.Path) -> None:
+def test_a_new_violation_fails_its_run_and_a_known_one_does_not(tmp_path):
     settings = load_settings(write_settings(tmp_path, ["ads", "loans"]))
     found = []
     for number, changes in enumerate((SEEING, REFUTED, REFUTED, SEEING)):
@@ -135,15 +128,13 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(tmp_path: pathli
     assert found == [("Completed", "COMPLETED"), new, *[("Completed", "COMPLETED")] * 2]
 
 
-def kinds(row: AuditRow, settings: Settings) -> list[Kind]:
+def kinds(row, settings):
     """Return the events beside a night's own."""
     return [one.kind for one in events(nights_of([row], settings), settings)]
 
 
 @pytest.mark.parametrize("later", rest_slow([((3,),), ((),)]))
-def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(
-    tmp_path: pathlib.Path, later: tuple[int, ...]
-) -> None:
+def test_a_day_that_is_audited_afterwards_resolves_no_later_nights(tmp_path, later):
     """A day that was left out, with an honest model: the incident's all-clear, while it went on."""
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     warehouse = Warehouse(settings.warehouse)
@@ -171,9 +162,7 @@ RECURRING = PLAN.model_copy(update={"labels_recur": True}).model_dump_json()
         ]
     ),
 )
-def test_a_night_of_something_else_resolves_no_incident(
-    tmp_path: pathlib.Path, changes: dict[str, Any], resolved: bool
-) -> None:
+def test_a_night_of_something_else_resolves_no_incident(tmp_path, changes, resolved):
     """The declaration was the same, and an honest dataset, persons or another plan ended it."""
     settings = load_settings(write_settings(tmp_path, ["ads"]))
     warehouse = Warehouse(settings.warehouse)

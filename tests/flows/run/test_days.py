@@ -1,8 +1,6 @@
 """A day that cannot be meant is refused before anything is committed."""
 
 import datetime as dt
-import pathlib
-from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +16,6 @@ from flows.run.runs import start
 from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import DAY, EVE, write_settings
-from workers.lake.layout import Lake
 
 TODAY = dt.datetime.now(dt.UTC).date()
 REFUSED = [
@@ -32,7 +29,7 @@ REFUSED = [
 
 
 @pytest.fixture
-def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:  # noqa: ARG001
+def folder(lake, tmp_path):  # noqa: ARG001
     write_settings(tmp_path, ["good", "never-trained"])
     return tmp_path
 
@@ -46,21 +43,21 @@ def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:  # noqa: ARG001
         if model == "good" or day.year != DAY.year - 1  # no checkpoint says when it begins
     ],
 )
-def test_an_impossible_day_is_refused(folder: pathlib.Path, day: dt.date, model: str) -> None:
+def test_an_impossible_day_is_refused(folder, day, model):
     settings = load_settings(folder / "privaudit.toml")
     with pytest.raises(InvalidInputError, match=str(day)):
         check_days(settings, [model], day, day)
 
 
 @pytest.mark.parametrize("day", [EVE, DAY, dt.date(DAY.year, 1, 1), TODAY])
-def test_a_possible_day_is_taken(folder: pathlib.Path, day: dt.date) -> None:
+def test_a_possible_day_is_taken(folder, day):
     settings = load_settings(folder / "privaudit.toml")
     check_days(settings, ["never-trained", "good"], day, day)
 
 
 @pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("day", REFUSED)
-def test_nothing_is_committed_for_it(folder: pathlib.Path, day: dt.date) -> None:
+def test_nothing_is_committed_for_it(folder, day):
     with pytest.raises(InvalidInputError):
         start(audit_model, model="good", day=day, settings=str(folder / "privaudit.toml"))
     assert not (folder / "warehouse").exists()
@@ -80,9 +77,7 @@ MISTYPED = DAY + dt.timedelta(days=9)
         ),
     ],
 )
-def test_a_day_after_the_newest_inputs_is_refused_and_stored_nowhere(
-    folder: pathlib.Path, flow: Callable[[str], object]
-) -> None:
+def test_a_day_after_the_newest_inputs_is_refused_and_stored_nowhere(folder, flow):
     with pytest.raises(InvalidInputError) as refused:
         flow(str(folder / "privaudit.toml"))
     said = f"day is '{MISTYPED}', but the newest inputs of good are of {DAY}: give a day up to then"
@@ -90,7 +85,7 @@ def test_a_day_after_the_newest_inputs_is_refused_and_stored_nowhere(
     assert not (folder / "warehouse").exists()
 
 
-def test_a_day_is_taken_whose_inputs_are_there_or_may_be_late(folder: pathlib.Path) -> None:
+def test_a_day_is_taken_whose_inputs_are_there_or_may_be_late(folder):
     settings = load_settings(folder / "privaudit.toml")
     yesterday = settings.yesterday(dt.datetime.now(dt.UTC))
     for day in (DAY - dt.timedelta(days=20), EVE, DAY, yesterday):
@@ -100,7 +95,7 @@ def test_a_day_is_taken_whose_inputs_are_there_or_may_be_late(folder: pathlib.Pa
 
 
 @pytest.mark.parametrize("kind", ["scores", "labels"])
-def test_a_tables_newest_partition_is_its_newest_day(tmp_path: pathlib.Path, kind: str) -> None:
+def test_a_tables_newest_partition_is_its_newest_day(tmp_path, kind):
     (tmp_path / f"rows/ds={DAY}").mkdir(parents=True)
     (tmp_path / f"rows/ds={DAY}/part-0.parquet").write_bytes(b"not read")
     columns = {
@@ -118,7 +113,7 @@ def test_a_tables_newest_partition_is_its_newest_day(tmp_path: pathlib.Path, kin
         check_inputs(settings, ["m"], MISTYPED)
 
 
-def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> None:
+def test_a_backfill_over_all_time_is_refused_at_once(folder):
     settings = load_settings(folder / "privaudit.toml")
     with pytest.raises(InvalidInputError, match="future"):
         plan_backfill(settings, dt.date.min, dt.date.max)
@@ -135,9 +130,7 @@ def test_a_backfill_over_all_time_is_refused_at_once(folder: pathlib.Path) -> No
         lambda settings: start(backfill, first=EVE, last=DAY, models=["godo"], settings=settings),
     ],
 )
-def test_a_model_that_is_not_listed_is_refused_by_flows_too(
-    folder: pathlib.Path, flow: Callable[[str], object]
-) -> None:
+def test_a_model_that_is_not_listed_is_refused_by_flows_too(folder, flow):
     said = "The model 'godo' is not in privaudit.toml, did you mean 'good'?"
     with pytest.raises(UnlistedModelError) as refused:
         flow(str(folder / "privaudit.toml"))

@@ -1,8 +1,6 @@
 """A run that crashed and is started again comes to the same records, and alerts them again."""
 
 import datetime as dt
-import pathlib
-from typing import Any
 
 import pytest
 
@@ -11,8 +9,6 @@ import flows.run.nightly
 from flows.run.nightly import backfill, nightly_audit
 from flows.run.runs import start
 from tests.support.lake import DAY, clone_model, write_settings
-from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
@@ -20,7 +16,7 @@ BEFORE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture
-def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
+def folder(lake, tmp_path):
     """Return a folder with a lake in which `good` and `twin` are audited."""
     clone_model(lake, "twin")
     write_settings(tmp_path, ["good", "twin"])
@@ -28,12 +24,12 @@ def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def told(monkeypatch):
     """Models of which something was announced."""
-    models: list[str] = []
+    models = []
     announced = flows.run.auditing.announce
 
-    def watched(record: Any, *given: Any, **more: Any) -> Any:
+    def watched(record, *given, **more):
         models.append(record.audit.model)
         return announced(record, *given, **more)
 
@@ -41,17 +37,12 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return models
 
 
-def night(folder: pathlib.Path, **given: Any) -> list[AuditRow]:
-    rows: list[AuditRow] = start(
-        nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"), **given
-    )
-    return rows
+def night(folder, **given):
+    return start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"), **given)
 
 
 @pytest.mark.slow
-def test_a_second_start_of_a_night_comes_to_the_same_records(
-    folder: pathlib.Path, told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_start_of_a_night_comes_to_the_same_records(folder, told, monkeypatch):
     (good,) = night(folder, models=["good"])
     before = Warehouse(str(folder / "warehouse")).record(good.audit_id)
     monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)
@@ -64,9 +55,7 @@ def test_a_second_start_of_a_night_comes_to_the_same_records(
 
 
 @pytest.mark.slow
-def test_a_backfill_tells_again_what_its_first_start_committed(
-    folder: pathlib.Path, told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backfill_tells_again_what_its_first_start_committed(folder, told, monkeypatch):
     night(folder, models=["good"])
     given = {"first": DAY, "last": DAY, "settings": str(folder / "privaudit.toml")}
     monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)

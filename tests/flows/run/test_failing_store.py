@@ -1,20 +1,16 @@
 """A night on an object store that throttles, hangs, tears reads, or denies one model's prefix."""
 
-import pathlib
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from tests.hostile.night import EIGHTH, GOOD, make_template, own_labels
-from tests.support.faulty_store import Choice, Fault, FaultyStore, below, faulty_store, sometimes
+from tests.support.faulty_store import Fault, below, faulty_store, sometimes
 from tests.support.lake import DAY, write_settings
 from tests.support.object_store import upload
 from workers.lake.layout import _remote as connected
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -24,7 +20,7 @@ _NOT_COMPARED = {"audit_id", "labels_digest", "recorded_at", "record_digest", "r
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FaultyStore, str]]:
+def store(tmp_path_factory):
     """Yield a store with a lake of eight models, the eighth with labels of its own."""
     folder = tmp_path_factory.mktemp("store")
     own_labels(make_template(folder / "lake"))
@@ -36,23 +32,20 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FaultyStor
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    store: tuple[FaultyStore, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, Any]]:
+def undisturbed(store, tmp_path_factory):
     return figures(night(tmp_path_factory.mktemp("undisturbed"), store[1], "undisturbed"))
 
 
-def night(folder: pathlib.Path, uri: str, warehouse: str) -> list[AuditRow]:
+def night(folder, uri, warehouse):
     settings = write_settings(folder, MODELS)
     text = settings.read_text(encoding="utf-8")
     text = text.replace('lake = "lake"', f'lake = "{uri}/lake"')
     text = text.replace('warehouse = "warehouse"', f'warehouse = "{uri}/{warehouse}"')
     settings.write_text(text, encoding="utf-8")
-    rows: list[AuditRow] = start(nightly_audit, day=DAY, settings=str(settings))
-    return rows
+    return start(nightly_audit, day=DAY, settings=str(settings))
 
 
-def figures(rows: list[AuditRow]) -> dict[str, dict[str, Any]]:
+def figures(rows):
     return {row.model: row.model_dump(exclude=_NOT_COMPARED, mode="json") for row in rows}
 
 
@@ -66,12 +59,8 @@ def figures(rows: list[AuditRow]) -> dict[str, dict[str, Any]]:
     ],
 )
 def test_a_store_that_fails_now_and_then_changes_no_record(
-    name: str,
-    choice: Choice,
-    store: tuple[FaultyStore, str],
-    undisturbed: dict[str, dict[str, Any]],
-    tmp_path: pathlib.Path,
-) -> None:
+    name, choice, store, undisturbed, tmp_path
+):
     server, uri = store
     server.choice, server.failed = choice, 0
     try:
@@ -87,12 +76,7 @@ def test_a_store_that_fails_now_and_then_changes_no_record(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [f"models/{EIGHTH}", f"labels/{EIGHTH}-labels"])
-def test_a_prefix_that_is_denied_costs_its_own_model_alone(
-    part: str,
-    store: tuple[FaultyStore, str],
-    undisturbed: dict[str, dict[str, Any]],
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_prefix_that_is_denied_costs_its_own_model_alone(part, store, undisturbed, tmp_path):
     server, uri = store
     server.choice = below(f"lake/{part}", Fault.DENIED)
     try:

@@ -1,14 +1,13 @@
 """Models whose labels and checkpoints lie outside of the lake: planned, checked and audited."""
 
 import datetime as dt
-import pathlib
 
 import deltalake
 import polars as pl
 import pytest
 
 from flows.commands.checks import checks
-from flows.run.night_plan import Job, Planned, plan_night
+from flows.run.night_plan import Job, plan_night
 from flows.run.nightly import audit_model
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
@@ -38,7 +37,7 @@ WHOLE = CHECKPOINTS + LABELS + PRIVACY
 NEXT = DAY + dt.timedelta(days=1)
 
 
-def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
+def settings_in(folder, text):
     path = folder / "privaudit.toml"
     head = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n[plan]\nrepetitions = 4\n'
     path.write_text(f'{head}[[models]]\nname = "ads"\n{text}', encoding="utf-8")
@@ -46,7 +45,7 @@ def settings_in(folder: pathlib.Path, text: str) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def trained() -> dict[dt.date, tuple[pl.DataFrame, bytes]]:
+def trained():
     """Return each day's rows, and a model that has learned its training labels by heart."""
     found = {}
     for seed, day in enumerate((EVE, DAY)):
@@ -57,9 +56,7 @@ def trained() -> dict[dt.date, tuple[pl.DataFrame, bytes]]:
 
 
 @pytest.fixture
-def path(
-    tmp_path: pathlib.Path, trained: dict[dt.date, tuple[pl.DataFrame, bytes]]
-) -> pathlib.Path:
+def path(tmp_path, trained):
     # Braces in the folder's own name are no template.
     home = tmp_path / "{home}"
     (home / "models" / "ads").mkdir(parents=True)
@@ -69,13 +66,13 @@ def path(
     return settings_in(home, WHOLE)
 
 
-def planned(path: pathlib.Path, day: dt.date) -> Planned:
+def planned(path, day):
     settings = load_settings(path)
     (one,) = plan_night(Lake(settings.lake), [Job("ads", day)], settings)
     return one
 
 
-def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path: pathlib.Path) -> None:
+def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path):
     home = path.parent
     ready = planned(path, DAY)
     assert ready.missing is None
@@ -91,8 +88,8 @@ def test_a_night_waits_for_the_model_and_its_rows_and_pins_both(path: pathlib.Pa
 
 
 @pytest.mark.slow
-def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> None:
-    def said(text: str) -> str:
+def test_check_looks_at_the_newest_day_that_has_a_model(path):
+    def said(text):
         found = {each.what: each for each in checks(settings_in(path.parent, text))}
         assert found["lake"].ok
         return found["model ads"].sentence
@@ -111,7 +108,7 @@ def test_check_looks_at_the_newest_day_that_has_a_model(path: pathlib.Path) -> N
     assert f"no checkpoint of ads in the 7 days before {EVE}" in said(WHOLE)
 
 
-def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
+def test_check_asks_what_the_label_column_holds(path):
     parameters = "parameters = { epsilon = 0.5, classes = 2 }"
     by = f'mechanism = {{ name = "randomized_response", {parameters} }}\n'
     found = {each.what: each for each in checks(settings_in(path.parent, WHOLE + by))}
@@ -140,14 +137,12 @@ def test_check_asks_what_the_label_column_holds(path: pathlib.Path) -> None:
         (f'{SCORES}holdout = "keyed(id, 0.2)"\n', "who computes scores knows the split"),
     ],
 )
-def test_settings_that_contradict_themselves_are_refused(
-    tmp_path: pathlib.Path, text: str, words: str
-) -> None:
+def test_settings_that_contradict_themselves_are_refused(tmp_path, text, words):
     with pytest.raises(SettingsError, match=words):
         load_settings(settings_in(tmp_path, text))
 
 
-def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
+def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path):
     text = WHOLE.replace('"models/', '"s3://bucket/models/').replace("[models.privacy]", "")
     text = text.replace("epsilon = 0.5", 'unit = "flight"')
     settings = load_settings(settings_in(tmp_path, text))
@@ -156,7 +151,7 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.slow
-def test_a_model_in_place_is_audited_on_ray_and_verified(path: pathlib.Path) -> None:
+def test_a_model_in_place_is_audited_on_ray_and_verified(path):
     with on_ray("local", 1):  # which the flow finds; by itself it would start none for so little
         (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
     warehouse = Warehouse(str(path.parent / "warehouse"))

@@ -4,7 +4,6 @@ Delta Lake writes a checkpoint of a table each tenth commit.
 """
 
 import datetime as dt
-import pathlib
 import re
 import urllib.parse
 from collections import Counter
@@ -40,10 +39,10 @@ ROWS = 400
 class Listings:
     """Counts requests that list a bucket, by what they list and whether it is all of a folder."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.found: Counter[tuple[str, str]] = Counter()
 
-    def __call__(self, method: str, path: str) -> None:
+    def __call__(self, method, path):
         """Count a request, and let it pass."""
         asked = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query)
         if method == "GET" and "list-type" in asked:
@@ -54,9 +53,7 @@ class Listings:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
-def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(tmp_path):
     with faulty_store() as (store, bucket):
         connected.cache_clear()
         uri, warehouse = f"{bucket}/lake", Warehouse(f"{bucket}/warehouse")
@@ -91,12 +88,12 @@ def test_a_night_lists_as_often_after_thirteen_nights_as_after_three(
     }
 
 
-def day(night: int) -> dt.date:
+def day(night):
     """Return a night's day."""
     return DAY + dt.timedelta(days=night)
 
 
-def days(folder: pathlib.Path, first: int, last: int) -> pathlib.Path:
+def days(folder, first, last):
     """Write labels and checkpoints of nights into a lake on disk, and return it."""
     lake = Lake(str(folder))
     for night in range(first, last + 1):

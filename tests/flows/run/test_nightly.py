@@ -1,10 +1,7 @@
 import contextlib
 import json
-import pathlib
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import polars as pl
 import pytest
@@ -30,21 +27,21 @@ pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture
-def folder(lake: Lake, tmp_path: pathlib.Path) -> pathlib.Path:  # noqa: ARG001
+def folder(lake, tmp_path):  # noqa: ARG001
     """Return a folder with a lake, in which `good` is audited."""
     write_settings(tmp_path, ["good"])
     return tmp_path
 
 
-def night(folder: pathlib.Path, **given: Any) -> list[AuditRow]:
+def night(folder, **given):
     return start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"), **given)
 
 
-def committed(folder: pathlib.Path) -> pl.DataFrame:
+def committed(folder):
     return Warehouse(str(folder / "warehouse")).scan("audits").collect()
 
 
-def code_of(rows: list[AuditRow]) -> int:
+def code_of(rows):
     """Return the exit code of nights alone."""
     return exit_code(
         (Verdict(row.verdict), ReasonCode(row.reason_code) if row.reason_code else None)
@@ -53,9 +50,7 @@ def code_of(rows: list[AuditRow]) -> int:
 
 
 @pytest.fixture(scope="module")
-def bad_night(
-    template: Lake, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[AuditRow], pl.DataFrame, Lake]:
+def bad_night(template, tmp_path_factory):
     """Audit one model for every bad input, and two good ones, on the same night."""
     folder = tmp_path_factory.mktemp("bad-night")
     shutil.copytree(template.uri, folder / "lake")
@@ -72,9 +67,7 @@ def bad_night(
 
 
 @pytest.mark.slow
-def test_the_other_models_audits_of_a_bad_night_went_on(
-    bad_night: tuple[list[AuditRow], pl.DataFrame, Lake],
-) -> None:
+def test_the_other_models_audits_of_a_bad_night_went_on(bad_night):
     rows, audits, lake = bad_night
     assert len(rows) == audits.height == len(DAMAGES) + 3
     good = audits.filter(pl.col("model").is_in(["good", "last"]))
@@ -87,7 +80,7 @@ def test_the_other_models_audits_of_a_bad_night_went_on(
 
 
 @pytest.mark.slow
-def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib.Path) -> None:
+def test_all_configured_models_are_audited_unless_some_are_named(folder):
     clone_model(Lake(str(folder / "lake")), "other")
     write_settings(folder, ["good", "other"])
     assert [row.model for row in night(folder)] == ["good", "other"]
@@ -95,19 +88,17 @@ def test_all_configured_models_are_audited_unless_some_are_named(folder: pathlib
     assert committed(folder).height == 2
 
 
-def test_the_plan_of_the_settings_is_the_one_that_is_played(folder: pathlib.Path) -> None:
+def test_the_plan_of_the_settings_is_the_one_that_is_played(folder):
     write_settings(folder, ["good"], more="seed = 42\nproxy_within_days = 3\n")
     (row,) = night(folder)
     plan = json.loads(row.plan)
     assert (plan["seed"], plan["proxy_within_days"], plan["repetitions"]) == (42, 3, 4)
 
 
-def test_a_transient_error_is_tried_again(
-    folder: pathlib.Path, instead_of_audits: Callable[..., None]
-) -> None:
+def test_a_transient_error_is_tried_again(folder, instead_of_audits):
     run, attempts = flows.run.audit_requests.run_batches, []
 
-    def away_twice(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
+    def away_twice(lake, day, requests, **more):
         attempts.append(requests[0].model)
         if len(attempts) < 3:
             raise TransientError("Storage was away.")
@@ -120,12 +111,10 @@ def test_a_transient_error_is_tried_again(
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
-def test_a_transient_error_that_stays_ends_as_a_committed_error(
-    folder: pathlib.Path, instead_of_audits: Callable[..., None]
-) -> None:
-    attempts: list[int] = []
+def test_a_transient_error_that_stays_ends_as_a_committed_error(folder, instead_of_audits):
+    attempts = []
 
-    def away(*_: Any, **__: Any) -> Any:
+    def away(*_, **__):
         attempts.append(1)
         raise TransientError("Storage was away.")
 
@@ -140,13 +129,13 @@ def test_a_transient_error_that_stays_ends_as_a_committed_error(
 
 
 def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
-    folder: pathlib.Path, instead_of_audits: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
+    folder, instead_of_audits, caplog
+):
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
     run, attempts = flows.run.audit_requests.run_batches, []
 
-    def breaks(lake: Lake, day: Any, requests: Any, **more: Any) -> Any:
+    def breaks(lake, day, requests, **more):
         attempts.append(requests[0].model)
         if requests[0].model == "broken":
             raise ZeroDivisionError("Nobody thought of this.")
@@ -174,12 +163,10 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
     assert "Nobody thought of this." in caplog.text
 
 
-def test_a_commit_that_fails_at_first_is_tried_again(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_fails_at_first_is_tried_again(folder, monkeypatch):
     commit_all, attempts = Warehouse.commit_all, []
 
-    def loses_once(self: Warehouse, records: Any) -> Any:
+    def loses_once(self, records):
         attempts.extend(record.audit.audit_id for record in records)
         if len(attempts) == 1:
             raise TransientError("Other writers kept winning.")
@@ -193,8 +180,8 @@ def test_a_commit_that_fails_at_first_is_tried_again(
 
 @pytest.mark.slow
 def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
-    folder: pathlib.Path, instead_of_audits: Callable[..., None]
-) -> None:
+    folder, instead_of_audits
+):
     lake = Lake(str(folder / "lake"))
     clone_model(lake, "broken")
     for day in (EVE, DAY):
@@ -202,7 +189,7 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     write_settings(folder, ["broken", "good"])
     run, reads = flows.run.audit_requests.run_batches, []
 
-    def spoiled(*given: Any, **more: Any) -> Any:
+    def spoiled(*given, **more):
         reads.append(1)
         for batch in run(*given, **more):
             yield [
@@ -229,24 +216,22 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     )
 
 
-def test_a_flow_without_settings_says_so(tmp_path: pathlib.Path) -> None:
+def test_a_flow_without_settings_says_so(tmp_path):
     with pytest.raises(SettingsError, match=str(tmp_path)):
         night(tmp_path)
 
 
-def test_a_failed_night_survives_pickling() -> None:
+def test_a_failed_night_survives_pickling():
     error = AuditsFailedError(["a", "b"], [AuditRow.model_construct(status=Status.ERROR)])
     back = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (back.models, len(back.rows), str(back)) == (["a", "b"], 1, str(error))
 
 
-def test_what_fails_after_a_commit_puts_no_error_beside_the_record(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_after_a_commit_puts_no_error_beside_the_record(folder, monkeypatch):
     """A server that did not take a slot back left an error beside each committed record."""
 
     @contextlib.contextmanager
-    def failing(_: object) -> Iterator[Any]:
+    def failing(_):
         yield
         raise RuntimeError("The slot is gone.")
 
@@ -256,10 +241,8 @@ def test_what_fails_after_a_commit_puts_no_error_beside_the_record(
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
-def test_a_record_that_could_not_be_announced_is_told_and_kept(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object, **__: object) -> None:
+def test_a_record_that_could_not_be_announced_is_told_and_kept(folder, monkeypatch):
+    def refused(*_, **__):
         raise TerminalError("The statements are damaged.")
 
     monkeypatch.setattr(flows.run.auditing, "announce", refused)

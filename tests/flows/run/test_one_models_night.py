@@ -5,8 +5,6 @@ import json
 import pathlib
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -26,14 +24,13 @@ from workers.audit.request import Request
 from workers.executors import InProcess, LostWorkerError
 from workers.lake.layout import Lake
 from workers.sources.checkpoints import label_places
-from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture
-def lake(lake: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(lake, tmp_path):
     """Return a lake of three models that share their labels."""
     for name in ("bad", "other"):
         clone_model(lake, name)
@@ -44,7 +41,7 @@ def lake(lake: Lake, tmp_path: pathlib.Path) -> Lake:
     return lake
 
 
-def night(lake: Lake) -> dict[str, AuditRow]:
+def night(lake):
     settings = pathlib.Path(lake.uri).parent / "privaudit.toml"
     try:
         rows = start(nightly_audit, day=DAY, settings=str(settings))
@@ -57,13 +54,11 @@ def night(lake: Lake) -> dict[str, AuditRow]:
 
 
 @contextlib.contextmanager
-def broken_pass(
-    monkeypatch: pytest.MonkeyPatch, error: Callable[[], BaseException]
-) -> Iterator[list[list[str]]]:
+def broken_pass(monkeypatch, error):
     """Let every pass that the model `bad` takes part in fail."""
     play, passes = workers.audit.run.scan_labels, []
 
-    def breaks(shared: Any, **more: Any) -> Any:
+    def breaks(shared, **more):
         models = [game.source.model for game in shared.games]
         passes.append(models)
         if "bad" in models:
@@ -98,12 +93,8 @@ Panic.__module__ = "pyo3_runtime"
     ids=["panic", "worker", "storage", "memory"],
 )
 def test_a_group_that_fails_is_tried_model_by_model(
-    lake: Lake,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Callable[[], BaseException],
-    reason_code: str,
-    shared_passes: int,
-) -> None:
+    lake, monkeypatch, error, reason_code, shared_passes
+):
     with broken_pass(monkeypatch, error) as passes:
         rows = night(lake)
     assert [row.status for row in (rows["good"], rows["other"])] == ["evaluated"] * 2
@@ -112,9 +103,7 @@ def test_a_group_that_fails_is_tried_model_by_model(
     assert passes == [["good", "bad", "other"]] * shared_passes + alone
 
 
-def test_a_request_to_stop_is_no_failure_of_a_model(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_to_stop_is_no_failure_of_a_model(lake, monkeypatch):
     requests = [Request(name, PLAN) for name in ("good", "bad")]
     with broken_pass(monkeypatch, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         list(run_audits(lake, DAY, requests, executor=InProcess()))
@@ -130,9 +119,7 @@ def test_a_request_to_stop_is_no_failure_of_a_model(
     ], always=1, slow=1),
     ids=["lists", "folder-loop"],
 )  # fmt: skip
-def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
-    lake: Lake, damage: Callable[[Lake], Any]
-) -> None:
+def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(lake, damage):
     damage(lake)
     rows = night(lake)
     assert [rows[name].status for name in ("good", "bad", "other")] == [
@@ -142,13 +129,11 @@ def test_a_model_whose_inputs_cannot_even_be_looked_for_has_a_record(
 
 
 @pytest.mark.slow
-def test_the_manifest_is_read_once_from_planning_to_the_record(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
+def test_the_manifest_is_read_once_from_planning_to_the_record(lake, monkeypatch):
+    read = []
     lakes_read = Lake.read
 
-    def counted(self: Lake, path: str, **more: Any) -> bytes:
+    def counted(self, path, **more):
         read.append(path)
         return lakes_read(self, path, **more)
 
@@ -161,8 +146,8 @@ def test_the_manifest_is_read_once_from_planning_to_the_record(
 
 @pytest.mark.slow
 def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_named(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    lake, monkeypatch
+):
     settings = pathlib.Path(lake.uri).parent / "privaudit.toml"
     text = settings.read_text().replace('"bad"', '"bad"\ndataset = "own"')
     settings.write_text(text)
@@ -178,12 +163,10 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
     assert "the settings allow own alone" in row.reason
 
 
-def test_labels_that_are_replaced_while_they_are_read_are_refused(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_that_are_replaced_while_they_are_read_are_refused(lake, monkeypatch):
     path, listed = (label_path(lake, "flights"), label_places.find_partition)
 
-    def replaced(*given: Any, **more: Any) -> Any:
+    def replaced(*given, **more):
         partition = listed(*given, **more)
         content = path.read_bytes()
         path.unlink()
@@ -196,8 +179,8 @@ def test_labels_that_are_replaced_while_they_are_read_are_refused(
     assert "was replaced" in rows["good"].reason
 
 
-def test_looking_for_inputs_fails_for_nobody(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: Any) -> Any:
+def test_looking_for_inputs_fails_for_nobody(lake, monkeypatch):
+    def away(*_):
         raise TransientError("Storage was away.")
 
     assert plan_audit(lake, Job("good", DAY)).missing is None
@@ -207,14 +190,12 @@ def test_looking_for_inputs_fails_for_nobody(lake: Lake, monkeypatch: pytest.Mon
     assert plan_audit(lake, Job("good", DAY)).declared is None
 
 
-def test_a_lookup_that_never_answers_delays_no_other_model(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lookup_that_never_answers_delays_no_other_model(lake, monkeypatch):
     """Storage of one model drips, or a mounted file system does not answer: eight models' night."""
     answers = threading.Event()
-    looked: list[str] = []
+    looked = []
 
-    def look(_lake: Lake, job: Job, _settings: Any = None) -> Planned:
+    def look(_lake, job, _settings=None):
         looked.append(job.model)
         if job.model == "bad":
             assert answers.wait(60.0)

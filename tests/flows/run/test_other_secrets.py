@@ -1,19 +1,16 @@
 """A model whose attribute and membership are audited too: flow, records, windows, pages."""
 
 import json
-import pathlib
 import re
 import shutil
-from collections.abc import Callable
 
 import pytest
 
-from flows.commands.checks import CheckResult, checks
+from flows.commands.checks import checks
 from flows.run.night_plan import Job, plan_night
 from flows.run.nightly import PlanOverrides, audit_model, plan_backfill
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
-from tests.flows.conftest import Command
 from tests.flows.notify.test_alerts import Receiver, started
 from tests.support.lake import DAY, EVE
 from tests.workers.audit.test_released_night import night
@@ -36,7 +33,7 @@ values = ["AMS", "BER", "CDG"]
 SECRETS = ["attribute:city", "label", "membership"]
 
 
-def write(folder: pathlib.Path, models: str = MODELS) -> pathlib.Path:
+def write(folder, models=MODELS):
     path = folder / "privaudit.toml"
     path.write_text(
         'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'
@@ -47,14 +44,14 @@ def write(folder: pathlib.Path, models: str = MODELS) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def lake(tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrets") / "lake"
     lake_of(folder, number=1500)
     return folder
 
 
 @pytest.fixture
-def audited(lake: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+def audited(lake, tmp_path):
     """Return a folder in which the day was audited."""
     shutil.copytree(lake, tmp_path / "lake")
     rows = start(audit_model, model="good", day=DAY, settings=str(write(tmp_path)))
@@ -62,14 +59,14 @@ def audited(lake: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def text_of(page: pathlib.Path) -> str:
+def text_of(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")).split())
 
 
 @pytest.mark.slow
 def test_each_secret_has_a_record_windows_and_a_place_in_the_report(
-    audited: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> None:
+    audited, monkeypatch, privaudit
+):
     warehouse = Warehouse(str(audited / "warehouse"))
     assert warehouse.current()["secret"].to_list() == ["label"]
     every = warehouse.current(every_secret=True)
@@ -111,8 +108,8 @@ record = "id"
 
 @pytest.mark.slow
 def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declaration(
-    lake: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command
-) -> None:
+    lake, tmp_path, monkeypatch, privaudit
+):
     """Released at 3 where the manifest declares 1: page, terminal and gate say so."""
     shutil.copytree(lake, tmp_path / "lake")
     night(tmp_path / "released", DAY, 3.0)
@@ -141,19 +138,17 @@ def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declarat
 
 
 @pytest.mark.slow
-def test_a_night_waits_for_released_labels_and_check_looks_at_them(
-    lake: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_night_waits_for_released_labels_and_check_looks_at_them(lake, tmp_path):
     shutil.copytree(lake, tmp_path / "lake")
     night(tmp_path / "released", EVE, 1.0)
     path = write(tmp_path, RELEASED)
 
-    def missing() -> str | None:
+    def missing():
         settings = load_settings(path)
         (planned,) = plan_night(Lake(settings.lake), [Job("good", DAY)], settings)
         return planned.missing
 
-    def checked() -> CheckResult:
+    def checked():
         return next(one for one in checks(path, day=DAY) if one.what == "model good")
 
     assert str(missing()).startswith("its released labels: ")
@@ -176,9 +171,7 @@ def test_a_night_waits_for_released_labels_and_check_looks_at_them(
 
 
 @pytest.mark.slow
-def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(
-    lake: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(lake, tmp_path):
     shutil.copytree(lake, tmp_path / "lake")
     settings = write(tmp_path, '[[models]]\nname = "good"\n')
     rows = start(audit_model, model="good", day=DAY, settings=str(settings))
@@ -204,10 +197,8 @@ def test_a_backfill_goes_back_for_a_secret_that_was_not_audited(
         ('[[models]]\nname = "good"\nmembership = true\n[models.plan]\nprivacy_unit = "p"', "priv"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(
-    tmp_path: pathlib.Path, models: str, words: str
-) -> None:
+def test_settings_that_make_no_sense_are_named(tmp_path, models, words):
     path = write(tmp_path, models)
-    check: Callable[[], object] = lambda: load_settings(path).plans_of("good")  # noqa: E731
+    check = lambda: load_settings(path).plans_of("good")  # noqa: E731
     with pytest.raises(SettingsError, match=words):
         check()

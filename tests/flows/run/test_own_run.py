@@ -2,10 +2,8 @@
 
 import datetime as dt
 import os
-import pathlib
 import uuid
 from types import SimpleNamespace
-from typing import Self
 
 import httpx
 import prefect
@@ -14,10 +12,8 @@ import pytest
 import flows.run.runs as module
 from flows.run.audit_requests import this_user
 from flows.run.runs import first_start
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.warehouse import USER
-from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
 SINCE = dt.datetime(2026, 3, 2, 4, tzinfo=dt.UTC)
@@ -26,23 +22,23 @@ SINCE = dt.datetime(2026, 3, 2, 4, tzinfo=dt.UTC)
 class Server:
     """A server that knows runs, which were started so often, or is away."""
 
-    def __init__(self, starts: int | None) -> None:
+    def __init__(self, starts):
         self.asked, self._starts = 0, starts
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         return
 
-    def read_flow_run(self, _: uuid.UUID) -> SimpleNamespace:
+    def read_flow_run(self, _):
         self.asked += 1
         if self._starts is None:
             raise httpx.ConnectError("All connection attempts failed")
         return SimpleNamespace(run_count=self._starts, start_time=SINCE)
 
 
-def in_a_run(monkeypatch: pytest.MonkeyPatch, *, starts: int | None) -> Server:
+def in_a_run(monkeypatch, *, starts):
     """Let this be another run, which was started so often; None if the server is away."""
     server = Server(starts)
     monkeypatch.setattr(prefect, "get_client", lambda **_: server)
@@ -51,24 +47,22 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch, *, starts: int | None) -> Server:
 
 
 @pytest.mark.parametrize(("starts", "since"), [(1, None), (2, SINCE), (None, None)])
-def test_the_server_is_asked_once_a_run(
-    monkeypatch: pytest.MonkeyPatch, starts: int | None, since: dt.datetime | None
-) -> None:
+def test_the_server_is_asked_once_a_run(monkeypatch, starts, since):
     """A night waited at each record for one that is away, and all audits ended with an error."""
     server = in_a_run(monkeypatch, starts=starts)
     assert [first_start(), first_start()] == [since, since]
     assert server.asked == 1
 
 
-def test_outside_of_prefect_every_start_is_the_first() -> None:
+def test_outside_of_prefect_every_start_is_the_first():
     assert first_start() is None
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
 def test_a_run_with_another_seed_is_exploratory_and_is_listed(
-    template: Lake, tmp_path: pathlib.Path, privaudit: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    template, tmp_path, privaudit, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])
     told = settings.read_text().replace('"lake"', f'"{template.uri}"')
@@ -86,7 +80,7 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
 
 
 @pytest.mark.parametrize("name", ["LOGNAME", "USER", "LNAME", "USERNAME"])
-def test_who_acts_is_the_account(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_who_acts_is_the_account(monkeypatch, name):
     """What was asked for under a rival's name stood in the record as the rival's."""
     monkeypatch.setenv(name, "rival")
     assert this_user() == USER

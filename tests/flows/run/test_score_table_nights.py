@@ -1,8 +1,5 @@
 """Models with score tables in the settings: planned, checked and audited as all others are."""
 
-import datetime as dt
-import pathlib
-
 import deltalake
 import polars as pl
 import pytest
@@ -11,7 +8,7 @@ from flows.commands.checks import checks
 from flows.run.night_plan import Job, plan_night
 from flows.run.nightly import audit_model
 from flows.run.runs import start
-from flows.settings import Settings, SettingsError, load_settings
+from flows.settings import SettingsError, load_settings
 from tests.flows.run.test_in_place_nights import PRIVACY, settings_in
 from tests.support.lake import DAY, EVE
 from workers.lake.layout import Lake
@@ -27,7 +24,7 @@ holdout = "bucket(event_id, 3) = 0"
 """
 
 
-def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
+def rows(day, count=3_000):
     """Return rows whose target gives every label away."""
     numbers = pl.int_range(count, eager=True)
     label = (numbers * 7919 % 5 < 2).cast(pl.Int64)
@@ -44,17 +41,17 @@ def rows(day: dt.date, count: int = 3_000) -> pl.DataFrame:
 
 
 @pytest.fixture
-def path(tmp_path: pathlib.Path) -> pathlib.Path:
+def path(tmp_path):
     deltalake.write_deltalake(str(tmp_path / "predictions"), rows(DAY), partition_by=["day"])
     return settings_in(tmp_path, SCORES + PRIVACY)
 
 
-def planned(settings: Settings, day: dt.date):
+def planned(settings, day):
     (one,) = plan_night(Lake(settings.lake), [Job("ads", day)], settings)
     return one
 
 
-def test_a_night_waits_for_the_tables_day_and_pins_its_version(path: pathlib.Path) -> None:
+def test_a_night_waits_for_the_tables_day_and_pins_its_version(path):
     settings = load_settings(path)
     table = settings.models[0].scores.table
     assert table == str(path.parent / "predictions")
@@ -65,8 +62,8 @@ def test_a_night_waits_for_the_tables_day_and_pins_its_version(path: pathlib.Pat
     assert f"has no day = {EVE}" in planned(settings, EVE).missing
 
 
-def test_check_looks_at_the_newest_day_and_its_columns(path: pathlib.Path) -> None:
-    def said(text: str) -> str:
+def test_check_looks_at_the_newest_day_and_its_columns(path):
+    def said(text):
         given = settings_in(path.parent, text)
         found = checks(given)
         lake = next(each for each in found if each.what == "lake")
@@ -80,7 +77,7 @@ def test_check_looks_at_the_newest_day_and_its_columns(path: pathlib.Path) -> No
     assert "is no Delta table" in said(SCORES.replace("predictions", "elsewhere"))
 
 
-def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
+def test_the_settings_say_what_the_label_column_holds(tmp_path):
     by = '{ privatised_by = { name = "randomized_response", parameters = { epsilon = 1.0 } } }'
     for said in ('"secret"', by):
         read = load_settings(settings_in(tmp_path, f"{SCORES}label_state = {said}\n"))
@@ -89,14 +86,14 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
         load_settings(settings_in(tmp_path, f'{SCORES}label_state = "public"\n'))
 
 
-def test_the_tables_unit_is_the_plans(tmp_path: pathlib.Path) -> None:
+def test_the_tables_unit_is_the_plans(tmp_path):
     settings = load_settings(settings_in(tmp_path, f'{SCORES}unit = "user_id"\n'))
     assert settings.plan_of("ads").privacy_unit == "user_id"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_process")
-def test_a_model_of_score_tables_is_audited_from_settings_to_record(path: pathlib.Path) -> None:
+def test_a_model_of_score_tables_is_audited_from_settings_to_record(path):
     (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
     stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit
     assert stored.verdict == "inconclusive"

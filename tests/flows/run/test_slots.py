@@ -4,12 +4,9 @@ import concurrent.futures
 import contextlib
 import functools
 import os
-import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -23,11 +20,11 @@ from privcore.exceptions import TransientError
 from tests.support.lake import write_settings
 
 
-def most_at_once(number: int, tasks: int) -> int:
+def most_at_once(number, tasks):
     """Return how many of some tasks held a slot at the same time."""
     held, most, lock, met = 0, 0, threading.Lock(), threading.Event()
 
-    def hold(_: int) -> None:
+    def hold(_):
         nonlocal held, most
         with slot(number):
             with lock:
@@ -44,7 +41,7 @@ def most_at_once(number: int, tasks: int) -> int:
     return most
 
 
-def test_a_process_without_a_server_counts_for_itself() -> None:
+def test_a_process_without_a_server_counts_for_itself():
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         assert most_at_once(2, 8) == 2
         set_limit(2)  # asks nobody
@@ -70,16 +67,14 @@ with slot(4):
 
 
 @pytest.fixture
-def in_place_of_slots(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+def in_place_of_slots(monkeypatch):
     """Return what replaces the server's slots, where a server stands."""
     monkeypatch.setattr(auditing, "_stands", lambda: True)
     return functools.partial(monkeypatch.setattr, auditing, "concurrency")
 
 
-def test_a_server_that_is_away_is_asked_again_by_the_task(
-    in_place_of_slots: Callable[[Any], None],
-) -> None:
-    def away(*_: object, **__: object) -> None:
+def test_a_server_that_is_away_is_asked_again_by_the_task(in_place_of_slots):
+    def away(*_, **__):
         raise ConcurrencySlotAcquisitionError("All connection attempts failed")
 
     in_place_of_slots(away)
@@ -87,11 +82,9 @@ def test_a_server_that_is_away_is_asked_again_by_the_task(
         pytest.fail("there is no slot")
 
 
-def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
-    in_place_of_slots: Callable[[Any], None],
-) -> None:
+def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(in_place_of_slots):
     @contextlib.contextmanager
-    def restarting(*_: object, **__: object) -> Iterator[None]:
+    def restarting(*_, **__):
         yield
         answer = httpx.Response(500, request=httpx.Request("POST", "http://server/api"))
         raise PrefectHTTPStatusError("500", request=answer.request, response=answer)
@@ -105,7 +98,7 @@ def test_an_audit_does_not_fail_where_its_slot_is_not_taken_back(
 
 
 @pytest.mark.slow
-def test_runs_that_were_killed_keep_nobody_waiting(tmp_path: pathlib.Path) -> None:
+def test_runs_that_were_killed_keep_nobody_waiting(tmp_path):
     write_settings(tmp_path, ["good"])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     done = subprocess.run(

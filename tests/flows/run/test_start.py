@@ -1,9 +1,6 @@
 """Flows at a terminal: where no Prefect server stands, the same records without one."""
 
-import pathlib
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from prefect import flow, get_client
@@ -20,24 +17,23 @@ from tests.support.lake import DAY, EVE, clone_model, write_settings
 from workers.audit.record import error_record
 from workers.lake.layout import Lake
 from workers.plan import Plan
-from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = pytest.mark.usefixtures("without_prefect")
 
 
 @pytest.fixture
-def settings(lake: Lake, tmp_path: pathlib.Path, in_process: None) -> pathlib.Path:  # noqa: ARG001
+def settings(lake, tmp_path, in_process):  # noqa: ARG001
     """Return settings of a small lake of two models, whose audits are done in this process."""
     clone_model(lake, "twin")
     return write_settings(tmp_path, ["good", "twin"])
 
 
 @pytest.fixture
-def without_prefect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_prefect(monkeypatch):
     """No server is named, and whoever asks for a client, or would start a server, fails."""
 
-    def asked(*_: Any, **__: Any) -> None:
+    def asked(*_, **__):
         raise AssertionError("Prefect's server was asked for")
 
     for door in (
@@ -51,7 +47,7 @@ def without_prefect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def now(settings: pathlib.Path, **plan: Any) -> AuditRow:
+def now(settings, **plan):
     given = {"model": "good", "day": DAY, "plan": PlanOverrides(**plan)}
     (row,) = start(audit_model, **given, settings=str(settings))
     return row
@@ -64,10 +60,8 @@ def prefect_is_named(settings: None) -> bool:  # noqa: ARG001  # as every flow h
 
 
 @pytest.mark.slow
-def test_what_fails_outside_of_the_audit_is_a_record_too(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: int) -> Any:
+def test_what_fails_outside_of_the_audit_is_a_record_too(settings, monkeypatch):
+    def broken(_):
         raise ZeroDivisionError("no slot")
 
     monkeypatch.setattr(flows.run.auditing, "slot", broken)
@@ -78,7 +72,7 @@ def test_what_fails_outside_of_the_audit_is_a_record_too(
 
 
 @pytest.mark.usefixtures("no_pages")
-def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
+def test_a_night_and_a_backfill_need_no_server(settings):
     where = {"settings": str(settings)}
     rows = start(backfill, first=EVE, last=EVE, **where)
     assert [(row.day, row.model) for row in rows] == [(EVE, "good"), (EVE, "twin")]
@@ -90,9 +84,7 @@ def test_a_night_and_a_backfill_need_no_server(settings: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://someone:secret@127.0.0.1:9/api", "no address"])
-def test_a_server_that_is_away_is_left_out_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, url: str
-) -> None:
+def test_a_server_that_is_away_is_left_out_with_one_warning(monkeypatch, caplog, url):
     monkeypatch.setattr("prefect.get_client", get_client)
     with temporary_settings({PREFECT_API_URL: url}):
         assert start(prefect_is_named, settings=None) is False
@@ -104,12 +96,12 @@ def test_a_server_that_is_away_is_left_out_with_one_warning(
 
 @pytest.mark.slow
 def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
-    settings: pathlib.Path, instead_of_audits: Callable[..., None]
-) -> None:
+    settings, instead_of_audits
+):
     met, held, most = threading.Barrier(2, timeout=60), [0], [0]
     played = flows.run.audit_requests.run_batches
 
-    def together(*given: Any, **more: Any) -> Any:
+    def together(*given, **more):
         held[0] += 1
         most[0] = max(most[0], held[0])
         met.wait()
@@ -129,15 +121,12 @@ def test_audits_on_other_labels_run_at_once_and_no_more_than_the_settings_say(
 
 @pytest.mark.parametrize("as_record", [False, True])
 def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
-    settings: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    instead_of_audits: Callable[..., None],
-    as_record: bool,
-) -> None:
+    settings, monkeypatch, instead_of_audits, as_record
+):
     """As on Ray, which is gone by the time that the audit's thread hears of it."""
     begun, gone, over = threading.Event(), threading.Event(), threading.Event()
 
-    def lost(*_: Any, **__: Any) -> Iterator[Any]:
+    def lost(*_, **__):
         begun.set()
         gone.wait(60)
         over.set()
@@ -146,7 +135,7 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
             yield [error_record("good", DAY, plan=Plan(), error=error)]
         raise error
 
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_):
         begun.wait(60)
         raise KeyboardInterrupt
 

@@ -1,10 +1,6 @@
 """Additions of a Prefect server: attempts, checked parameters, a run's page."""
 
-import logging
-import pathlib
 import shutil
-from collections.abc import Callable
-from typing import Any
 
 import prefect
 import pytest
@@ -24,15 +20,13 @@ from privcore.exceptions import TransientError
 from tests.flows.run.test_slots import most_at_once
 from tests.support.lake import DAY, clone_model, figures, write_settings
 from tests.support.warehouse import evaluated
-from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 
 pytestmark = [pytest.mark.usefixtures("in_process", "prefect_server"), pytest.mark.slow]
 
 
 @pytest.fixture
-def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def settings(lake, tmp_path, monkeypatch):
     """Return settings of a lake of two models; what fails is tried again at once."""
     clone_model(lake, "twin")
     quick = audit.with_options(retry_delay_seconds=0, retry_jitter_factor=None)
@@ -40,21 +34,19 @@ def settings(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     return write_settings(tmp_path, ["good", "twin"])
 
 
-def stored(settings: pathlib.Path, row: AuditRow) -> dict[str, Any]:
+def stored(settings, row):
     """Return all that is stored of an audit but when, and how often, it was committed."""
     whole = figures(Warehouse(str(settings.parent / "warehouse")).record(row.audit_id))
     del whole["audit"]["revision"], whole["audit"]["record_digest"]
     return whole
 
 
-def test_the_record_is_the_one_without_prefect(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, instead_of_audits: Callable[..., None]
-) -> None:
+def test_the_record_is_the_one_without_prefect(settings, monkeypatch, instead_of_audits):
     given = {"day": DAY, "models": ["good"], "settings": str(settings)}
-    carried: list[bool] = []
+    carried = []
     played = flows.run.audit_requests.run_batches
 
-    def watched(*some: Any, **more: Any) -> Any:
+    def watched(*some, **more):
         carried.append(in_prefect())
         yield from played(*some, **more)
 
@@ -71,14 +63,14 @@ def test_the_record_is_the_one_without_prefect(
 
 
 def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
-    settings: pathlib.Path, monkeypatch: pytest.MonkeyPatch, instead_of_audits: Callable[..., None]
-) -> None:
+    settings, monkeypatch, instead_of_audits
+):
     """Automations on `prefect.flow-run.Failed` hear of it, though its state has another name."""
     refuted = evaluated(
         "good", DAY, verdict="violated", reason_code="this_night", epsilon_lower=0.9
     )
     instead_of_audits(lambda *_, **__: iter([[refuted]]))
-    emitted: list[dict[str, Any]] = []
+    emitted = []
     monkeypatch.setattr(prefect_context, "emit_event", lambda **event: emitted.append(event))
     (row,) = start(nightly_audit, day=DAY, models=["good"], settings=str(settings))
     assert row.verdict == "violated"
@@ -93,12 +85,10 @@ def test_a_run_is_named_and_a_new_violation_fails_it_as_teams_expect(
 
 
 @pytest.mark.parametrize("failures", [2, 4])
-def test_what_may_go_away_is_tried_four_times(
-    settings: pathlib.Path, instead_of_audits: Callable[..., None], failures: int
-) -> None:
+def test_what_may_go_away_is_tried_four_times(settings, instead_of_audits, failures):
     run, tries = flows.run.audit_requests.run_batches, []
 
-    def away(*given: Any, **more: Any) -> Any:
+    def away(*given, **more):
         tries.append(1)
         if len(tries) <= failures:
             raise TransientError("Storage was away.")
@@ -115,7 +105,7 @@ def test_what_may_go_away_is_tried_four_times(
     assert stored["status"].to_list() == [row.status for row in rows]
 
 
-def test_a_run_links_the_report_where_it_has_an_address(settings: pathlib.Path) -> None:
+def test_a_run_links_the_report_where_it_has_an_address(settings):
     address = "https://reports.example.com/"
     settings.write_text(f'report_url = "{address}"\n{settings.read_text()}')
     given = {"first": DAY, "last": DAY, "settings": str(settings)}
@@ -127,7 +117,7 @@ def test_a_run_links_the_report_where_it_has_an_address(settings: pathlib.Path) 
     assert any(address in artifact["data"] for artifact in response.json())
 
 
-def test_a_standing_server_counts_over_all_runs() -> None:
+def test_a_standing_server_counts_over_all_runs():
     set_limit(3)
     set_limit(2)
     with prefect.get_client(sync_client=True) as client:
@@ -137,9 +127,7 @@ def test_a_standing_server_counts_over_all_runs() -> None:
         assert client.read_global_concurrency_limit_by_name(LIMIT).active_slots == 0
 
 
-def test_prefects_pages_quote_no_label(
-    in_a_run: logging.Logger, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_prefects_pages_quote_no_label(in_a_run, caplog):
     """A library's words about a label stood in Prefect's log, with the trace, and in its states."""
     error = ValueError("cannot convert 'HIV+'")
     log_failure(error, "The audit of %s failed.", "good")

@@ -9,13 +9,12 @@ import sys
 import pytest
 
 from tests.support.lake import DAY, clone_model, write_settings
-from workers.lake.layout import Lake
 
 THEIRS = "raise SystemExit('this is somebody else\\'s')\n"
 
 
 @pytest.mark.slow
-def test_modules_of_the_working_folder_are_left_alone(lake: Lake, tmp_path: pathlib.Path) -> None:
+def test_modules_of_the_working_folder_are_left_alone(lake, tmp_path):
     clone_model(lake, "other")
     write_settings(tmp_path, ["good", "other"])
     for package in ("privcore", "workers", "flows", "prefect", "ray"):

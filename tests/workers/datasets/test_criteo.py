@@ -23,7 +23,7 @@ from workers.datasets.criteo import (
 DAY = dt.date(2026, 1, 1)
 
 
-def line(label="0", counts=None, hashes=None) -> bytes:
+def line(label="0", counts=None, hashes=None):
     counts = [str(place) for place in range(13)] if counts is None else counts
     hashes = [f"{place:08x}" for place in range(26)] if hashes is None else hashes
     return "\t".join([label, *counts, *hashes]).encode()

@@ -120,7 +120,7 @@ def test_an_archive_that_lacks_batches_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["encrypted", "lzma", "other", "words"])
-def test_an_archive_of_another_kind_is_a_sentence(tmp_path: pathlib.Path, kind: str) -> None:
+def test_an_archive_of_another_kind_is_a_sentence(tmp_path, kind):
     """Encrypted and unknown ones were unexpected errors."""
     method = zipfile.ZIP_LZMA if kind == "lzma" else zipfile.ZIP_STORED
     content = io.BytesIO()

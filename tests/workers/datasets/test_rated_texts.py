@@ -1,7 +1,6 @@
 """Texts with sentiments, from each kind of file; what is no such file is refused."""
 
 import os
-import pathlib
 import zipfile
 
 import numpy as np
@@ -158,9 +157,7 @@ def test_balanced_texts_have_as_many_of_either_sentiment_and_keep_their_own(tmp_
 
 
 @pytest.mark.parametrize("text", [[["a"], ["b"]], [b"\xff", b"b"]])
-def test_texts_of_a_study_that_are_none_are_a_sentence(
-    tmp_path: pathlib.Path, text: list[object]
-) -> None:
+def test_texts_of_a_study_that_are_none_are_a_sentence(tmp_path, text):
     pl.DataFrame({"text": text, "sentiment": ["0", "4"]}).write_parquet(tmp_path / "x.parquet")
     os.mkfifo(tmp_path / "x.csv")
     for name in ("x.parquet", "x.csv"):

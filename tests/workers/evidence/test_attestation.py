@@ -2,10 +2,8 @@ import base64
 import datetime as dt
 import hashlib
 import json
-import pathlib
 import pickle
 import subprocess
-from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -29,7 +27,6 @@ from workers.evidence.attestation import (
     LABEL_STATEMENT,
     LIFETIME,
     UntrustedSignatureError,
-    VerifiedBundle,
     attest,
     canonical_json,
     expiry,
@@ -48,7 +45,6 @@ from workers.evidence.attestation import (
 from workers.publication.statements import Statement
 from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord
 
 TYPE = "application/vnd.in-toto+json"
 PAYLOAD = '{"a":"ü \\u0000"}'.encode()
@@ -56,20 +52,20 @@ WORD = "KEY"  # written apart, so that no scanner takes a test for a key
 
 
 @pytest.fixture
-def key(tmp_path: pathlib.Path) -> pathlib.Path:
+def key(tmp_path):
     make_key_pair(tmp_path / "evidence.pem")
     return tmp_path / "evidence.pem"
 
 
-def public_of(key: pathlib.Path) -> pathlib.Path:
+def public_of(key):
     return key.with_name(key.name + ".pub")
 
 
-def sign(key: pathlib.Path) -> tuple[bytes, ed25519.Ed25519PublicKey]:
+def sign(key):
     return signed(PAYLOAD, read_private_key(str(key))), read_public_key(public_of(key))
 
 
-def own_encoding(payload_type: bytes, payload: bytes) -> bytes:
+def own_encoding(payload_type, payload):
     """PAE by the text of the DSSE protocol."""
     parts = [b"DSSEv1"]
     for each in (payload_type, payload):
@@ -77,17 +73,17 @@ def own_encoding(payload_type: bytes, payload: bytes) -> bytes:
     return b" ".join(parts)
 
 
-def test_the_example_of_the_protocol() -> None:
+def test_the_example_of_the_protocol():
     encoded = pre_authentication_encoding("http://example.com/HelloWorld", b"hello world")
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", PAYLOAD, bytes(range(256)) * 5])
-def test_the_encoding_is_that_of_the_protocol(payload: bytes) -> None:
+def test_the_encoding_is_that_of_the_protocol(payload):
     assert pre_authentication_encoding(TYPE, payload) == own_encoding(TYPE.encode(), payload)
 
 
-def test_an_envelope_is_verified_by_another_implementation(key: pathlib.Path) -> None:
+def test_an_envelope_is_verified_by_another_implementation(key):
     found = json.loads(sign(key)[0])
     public = load_pem_public_key(public_of(key).read_bytes())
     assert isinstance(public, ed25519.Ed25519PublicKey)
@@ -98,9 +94,7 @@ def test_an_envelope_is_verified_by_another_implementation(key: pathlib.Path) ->
         public.verify(signature, own_encoding(b"text/plain", payload))
 
 
-def test_a_key_that_openssl_made_signs_and_its_id_is_the_digest_of_the_public_key(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_key_that_openssl_made_signs_and_its_id_is_the_digest_of_the_public_key(tmp_path):
     made = tmp_path / "made.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
     made.chmod(0o600)
@@ -113,7 +107,7 @@ def test_a_key_that_openssl_made_signs_and_its_id_is_the_digest_of_the_public_ke
     assert json.loads(data)["signatures"][0]["keyid"] == key_id(trusted)
 
 
-def test_a_changed_payload_type_or_signature_is_said(key: pathlib.Path) -> None:
+def test_a_changed_payload_type_or_signature_is_said(key):
     data, trusted = sign(key)
     envelope = json.loads(data)
     (one,) = envelope["signatures"]
@@ -124,7 +118,7 @@ def test_a_changed_payload_type_or_signature_is_said(key: pathlib.Path) -> None:
     assert one["sig"].endswith("==")
     other = one["sig"][:-3] + letters[letters.index(one["sig"][-3]) ^ 1] + "=="
     assert base64.b64decode(other) == base64.b64decode(one["sig"])
-    changes: list[dict[str, Any]] = [
+    changes = [
         {"payload": base64.b64encode(PAYLOAD + b" ").decode()},
         {"payload": envelope["payload"][:-1] + "\n"},
         {"payload": "ä"},
@@ -145,7 +139,7 @@ def test_a_changed_payload_type_or_signature_is_said(key: pathlib.Path) -> None:
             verified_payload(canonical_json(envelope | change) + b"\n", [trusted])
 
 
-def test_a_wrong_key_is_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_wrong_key_is_said(key, tmp_path):
     data, trusted = sign(key)
     other = read_public_key(make_key_pair(tmp_path / "other.pem"))
     with pytest.raises(UntrustedSignatureError) as refused:
@@ -160,7 +154,7 @@ def test_a_wrong_key_is_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
         verified_payload(claimed, [other])
 
 
-def test_a_key_pair_has_mode_600_and_is_never_overwritten(key: pathlib.Path) -> None:
+def test_a_key_pair_has_mode_600_and_is_never_overwritten(key):
     assert key.stat().st_mode & 0o777 == 0o600
     before = key.read_bytes()
     with pytest.raises(TerminalError, match="exists already"):
@@ -169,19 +163,19 @@ def test_a_key_pair_has_mode_600_and_is_never_overwritten(key: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o700, 0o620])
-def test_a_private_key_that_others_may_use_is_refused(key: pathlib.Path, mode: int) -> None:
+def test_a_private_key_that_others_may_use_is_refused(key, mode):
     key.chmod(mode)
     with pytest.raises(TerminalError, match=f"has mode {mode:o}.*set mode 600"):
         read_private_key(str(key))
 
 
-def test_a_read_only_private_key_signs(key: pathlib.Path) -> None:
+def test_a_read_only_private_key_signs(key):
     key.chmod(0o400)
     data, trusted = sign(key)
     assert verified_payload(data, [trusted]) == PAYLOAD
 
 
-def test_absent_and_foreign_keys_are_said(key: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_absent_and_foreign_keys_are_said(key, tmp_path):
     foreign = tmp_path / "foreign.pem"
     made = ec.generate_private_key(ec.SECP256R1())
     kinds = {
@@ -209,7 +203,7 @@ def test_absent_and_foreign_keys_are_said(key: pathlib.Path, tmp_path: pathlib.P
         read_public_key(foreign)
 
 
-def test_a_public_key_of_another_kind_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_public_key_of_another_kind_is_refused(tmp_path):
     file = tmp_path / "signer.pub"
     for key in (
         rsa.generate_private_key(65537, 2048).public_key(),
@@ -220,7 +214,7 @@ def test_a_public_key_of_another_kind_is_refused(tmp_path: pathlib.Path) -> None
             read_public_key(file)
 
 
-def test_a_private_key_is_in_no_error(key: pathlib.Path) -> None:
+def test_a_private_key_is_in_no_error(key):
     secret = key.read_text(encoding="ascii").splitlines()[1]
     said = []
     for attempt in (
@@ -249,9 +243,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("made", "result"), KINDS.values(), ids=KINDS)
-def test_a_statement_passes_only_if_a_false_one_would_have_been_refuted(
-    made: Statement, result: str
-) -> None:
+def test_a_statement_passes_only_if_a_false_one_would_have_been_refuted(made, result):
     assert result_of(made) == result
     content = json.loads(attest(made))
     assert content["predicateType"] == LABEL_STATEMENT
@@ -259,7 +251,7 @@ def test_a_statement_passes_only_if_a_false_one_would_have_been_refuted(
     assert content["predicate"]["statement"] == json.loads(made.content())
 
 
-def test_subjects_are_the_columns_and_both_models() -> None:
+def test_subjects_are_the_columns_and_both_models():
     made = statement(proxy_sha256=None)
     columns = canonical_json(json.loads(made.content()))
     assert json.loads(attest(made))["subject"] == [
@@ -268,9 +260,9 @@ def test_subjects_are_the_columns_and_both_models() -> None:
     ]
 
 
-def test_a_record_says_that_it_is_exact_and_for_whom() -> None:
+def test_a_record_says_that_it_is_exact_and_for_whom():
     record = seal(evaluated("ads", DAY))
-    content: dict[str, Any] = json.loads(attest(record))
+    content = json.loads(attest(record))
     assert content["predicateType"] == EXACT_RECORD
     assert "result" not in content["predicate"]
     assert content["subject"][0] == {
@@ -280,7 +272,7 @@ def test_a_record_says_that_it_is_exact_and_for_whom() -> None:
     assert expiry(record) - record.audit.recorded_at == LIFETIME
 
 
-def test_a_number_that_json_has_not_is_refused() -> None:
+def test_a_number_that_json_has_not_is_refused():
     with pytest.raises(TerminalError, match="infinite or not a number"):
         attest(statement(sees_from=float("inf")))
 
@@ -288,20 +280,20 @@ def test_a_number_that_json_has_not_is_refused() -> None:
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TRUSTED = [KEY.public_key()]
 RECORD = seal(evaluated("ads", DAY, epsilon_lower=0.1 + 0.2))
-MADE: dict[str, Statement | AuditRecord] = {"statement": statement(), "record": RECORD}
+MADE = {"statement": statement(), "record": RECORD}
 
 
-def verified(data: bytes, version: str = METHOD_VERSION) -> VerifiedBundle:
+def verified(data, version=METHOD_VERSION):
     return verify_bundle(data, TRUSTED, method_version=version)
 
 
-def signed_bundle(payload: Any) -> bytes:
+def signed_bundle(payload):
     """Return a bundle of any payload, as a signer with the key could make one."""
     return signed(payload if isinstance(payload, bytes) else canonical_json(payload), KEY)
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_a_bundle_verifies_with_the_public_key_alone(made: Statement | AuditRecord) -> None:
+def test_a_bundle_verifies_with_the_public_key_alone(made):
     found = verified(make_bundle(made, KEY))
     assert found.made == made
     assert type(found.made) is type(made)
@@ -310,7 +302,7 @@ def test_a_bundle_verifies_with_the_public_key_alone(made: Statement | AuditReco
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_a_changed_byte_is_found(made: Statement | AuditRecord) -> None:
+def test_a_changed_byte_is_found(made):
     bundle = make_bundle(made, KEY)
     for place in range(0, len(bundle), max(1, len(bundle) // 150)):
         changed = bytearray(bundle)
@@ -319,7 +311,7 @@ def test_a_changed_byte_is_found(made: Statement | AuditRecord) -> None:
             verified(bytes(changed))
 
 
-def test_cut_added_and_formatted_bytes_are_found() -> None:
+def test_cut_added_and_formatted_bytes_are_found():
     bundle = make_bundle(statement(), KEY)
     parsed = json.loads(bundle)
     for other in (
@@ -340,7 +332,7 @@ def test_cut_added_and_formatted_bytes_are_found() -> None:
         assert refused.value.what == "altered"
 
 
-def test_a_signer_that_contradicts_itself_is_found() -> None:
+def test_a_signer_that_contradicts_itself_is_found():
     """Result, expiry and subjects have to follow from the columns, and a record has its digest."""
     content = json.loads(attest(statement()))
     predicate = content["predicate"]
@@ -369,28 +361,28 @@ def test_a_signer_that_contradicts_itself_is_found() -> None:
         assert refused.value.what == "altered"
 
 
-def test_the_words_are_this_versions_whatever_the_signer_says() -> None:
+def test_the_words_are_this_versions_whatever_the_signer_says():
     content = json.loads(attest(statement()))
     content["predicate"]["words"] = {"verdict": "The model is private."}
     found = verified(signed_bundle(content))
     assert "not refuted" in found.words["verdict"]
 
 
-def test_columns_of_another_version_are_said() -> None:
+def test_columns_of_another_version_are_said():
     content = json.loads(attest(statement()))
     content["predicate"]["statement"]["later"] = 1
     with pytest.raises(UntrustedSignatureError, match="version of privaudit that signed it"):
         verified(signed_bundle(content))
 
 
-def test_a_verdict_is_computed_again_by_the_same_method_alone() -> None:
+def test_a_verdict_is_computed_again_by_the_same_method_alone():
     for changed in ({"pvalue": 0.9}, {"premises_pvalue": 0.2}, {"log_evalue": None},
                     {"verdict": "violated"}):  # fmt: skip
         assert verified(make_bundle(statement(**changed), KEY)).recomputed is False
     assert verified(make_bundle(statement(), KEY), "other").recomputed is None
 
 
-def test_a_bundle_is_evidence_for_its_lifetime() -> None:
+def test_a_bundle_is_evidence_for_its_lifetime():
     found, day = verified(make_bundle(statement(), KEY)), dt.timedelta(days=1)
     assert found.expires_at == PUBLISHED + LIFETIME
     times = (PUBLISHED - 2 * day, PUBLISHED - day / 2, PUBLISHED + LIFETIME - day, found.expires_at)

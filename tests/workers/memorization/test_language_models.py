@@ -74,14 +74,14 @@ def test_another_file_is_refused(content):
         NgramCounts.from_json(content)
 
 
-def test_no_model_is_counted_that_cannot_be_read() -> None:
+def test_no_model_is_counted_that_cannot_be_read():
     """Ids of other vocabularies were written into a file that no command reads."""
     assert NgramCounts.of([np.array([97, END])], 2).counts
     with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
         NgramCounts.of([np.array([97, END + 1])], 2)
 
 
-def test_counts_of_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_text_are_bounded(monkeypatch):
     """4 MB of one sequence took 1.7 GB of `privaudit memorization fit`, and there was no bound."""
     tokens = np.random.default_rng(0).integers(0, 256, 3_000)
     monkeypatch.setattr(language_models, "_MOST_RUNS", 3_000)

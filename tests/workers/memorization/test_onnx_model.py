@@ -1,8 +1,5 @@
 """An ONNX language model says what its weights say; the file is written field by field."""
 
-import pathlib
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -78,7 +75,7 @@ def test_a_model_of_another_shape_is_refused():
         ModelFile("bad.onnx", b"nothing").check()
 
 
-def saved(folder: pathlib.Path, content: bytes, *, external: bool = False) -> str:
+def saved(folder, content, *, external=False):
     path = folder / "model.onnx"
     path.write_bytes(content)
     if external:
@@ -87,9 +84,7 @@ def saved(folder: pathlib.Path, content: bytes, *, external: bool = False) -> st
     return str(path)
 
 
-def language_model(
-    nodes: list[Any], weights: list[Any], inputs: tuple[str, ...] = ("ids",)
-) -> bytes:
+def language_model(nodes, weights, inputs=("ids",)):
     """Return a file of nodes that make `logits` of `rows`, the rows of a bigram of `ids`."""
     table = numpy_helper.from_array(np.zeros((5, 5), np.float32), "table")
     graph = helper.make_graph(
@@ -103,7 +98,7 @@ def language_model(
     return bytes(made.SerializeToString())
 
 
-def loops() -> bytes:
+def loops():
     """Return a model with a loop that never ends."""
     kinds = [("round", INT64), ("going", BOOL), ("state", FLOAT)]
     body = helper.make_graph(
@@ -128,7 +123,7 @@ LAST = helper.make_node("Identity", ["rows"], ["logits"])
 CHANCE = helper.make_node("RandomNormalLike", ["rows"], ["logits"])
 
 
-def test_a_file_is_read_as_those_of_audited_models_are(tmp_path: pathlib.Path) -> None:
+def test_a_file_is_read_as_those_of_audited_models_are(tmp_path):
     place = saved(tmp_path, language_model([LAST], []))
     assert read_model(place, begin=4).log_probabilities(np.array([1, 2])).shape == (2, 5)
     with pytest.raises(InvalidInputError, match=r"it cannot score a sequence: .*out of .*bounds"):
@@ -147,12 +142,8 @@ def test_a_file_is_read_as_those_of_audited_models_are(tmp_path: pathlib.Path) -
     ids=["loop", "external", "chance", "mask", "nothing"],
 )
 def test_a_file_is_refused_for_what_those_of_audited_models_are(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: bytes,
-    external: bool,
-    why: str,
-) -> None:
+    tmp_path, monkeypatch, content, external, why
+):
     """The loop was waited for without end, and weights came from the working folder."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInputError, match=f"model is 'model.onnx', but {why}"):

@@ -2,9 +2,7 @@
 
 import itertools
 import os
-import pathlib
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,7 +19,6 @@ from workers.memorization.scan import (
     HOLDOUT_ARM,
     TRAIN_ARM,
     MemorizationPass,
-    MemorizationTally,
     count_ngrams,
     scan_sequences,
     tokens_of,
@@ -59,7 +56,7 @@ def ask(rows, *, sampling=PLAIN, reach=9.0, executor=IN_PROCESS):
     return scan_sequences(rows, MemorizationPass("text", *models, sampling, reach), executor)
 
 
-def as_numbers(tally: MemorizationTally):
+def as_numbers(tally):
     return tally.sequences.tolist(), tally.counts.tolist(), tally.at_risk, tally.within_reach
 
 
@@ -170,7 +167,7 @@ def test_a_model_is_read_from_a_file(tmp_path):
         read_model(str(tmp_path / "none.json"))
 
 
-def test_sequences_become_tokens_one_after_the_other() -> None:
+def test_sequences_become_tokens_one_after_the_other():
     """A file of 188 kB took 9 GB."""
     rows = pl.Series(["x" * 100_000] * 200)
     tracemalloc.start()
@@ -189,19 +186,19 @@ def test_sequences_become_tokens_one_after_the_other() -> None:
     ],
     ids=["negative", "huge", "unsigned"],
 )
-def test_sequences_that_are_none_are_bad_records(values: pa.Array, tokens: list[Any]) -> None:
+def test_sequences_that_are_none_are_bad_records(values, tokens):
     """They ended `privaudit memorization` with unexpected errors."""
     found = tokens_of(pl.Series(values))
     assert [None if one is None else one.tolist() for one in found] == tokens
 
 
-def test_fit_says_which_ids_are_none() -> None:
+def test_fit_says_which_ids_are_none():
     rows = pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9})
     with pytest.raises(InvalidInputError, match="token ids of 0 to 1,114,111"):
         count_ngrams(rows, "text", order=2, split="train")
 
 
-def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "model.json")
     with pytest.raises(InvalidInputError, match="no plain file"):
         read_model(str(tmp_path / "model.json"))

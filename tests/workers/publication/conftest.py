@@ -1,9 +1,5 @@
 """Exact statements to publish."""
 
-import datetime as dt
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.support.lake import DAY
@@ -12,12 +8,12 @@ from workers.warehouse.schema import ExactStatementRow
 
 
 @pytest.fixture
-def exact() -> Callable[..., ExactStatementRow]:
+def exact():
     """Return a maker of exact statements: 20,000 records, declared 1, refuted by its figure."""
 
-    def make(**changes: Any) -> ExactStatementRow:
-        day: dt.date = changes.get("day", DAY)
-        given: dict[str, Any] = {
+    def make(**changes):
+        day = changes.get("day", DAY)
+        given = {
             "audit_id": "a" * 32, "method_version": "9", "code_version": "0.1.0",
             "target_sha256": "b" * 64, "proxy_sha256": "c" * 64, "labels_digest": "d" * 64,
             "model": "ads", "day": day, "dataset": "clicks", "label_days": (day,),

@@ -1,6 +1,5 @@
 import dataclasses
 import datetime as dt
-import pathlib
 
 import numpy as np
 import polars as pl
@@ -95,14 +94,14 @@ def test_bad_tables_are_named():
     assert np.array_equal(as_table(FRAME).cells, as_table(FRAME).cells)
 
 
-def test_a_number_of_more_than_64_bits_is_a_sentence(tmp_path: pathlib.Path) -> None:
+def test_a_number_of_more_than_64_bits_is_a_sentence(tmp_path):
     """In a CSV file for `privaudit release` it was an unexpected error."""
     (tmp_path / "x.csv").write_text(f"a\n{'9' * 26}\n", "utf-8")
     with pytest.raises(InvalidInputError):
         as_table(read_rows(str(tmp_path / "x.csv")))
 
 
-def test_a_long_word_gives_no_row_its_room() -> None:
+def test_a_long_word_gives_no_row_its_room():
     """Each row took as many bytes as four times the longest word has letters."""
     words = pl.Series(["a", "b"] * 50_000 + ["x" * 1_000_000])
     table = as_table(pl.DataFrame({"x": words}))
