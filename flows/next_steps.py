@@ -201,10 +201,8 @@ class Card:
         code: why; None for `not_refuted`.
         figures: declared, proved, and what would have been seen; "" where there are none.
         seen: what would have been seen, of these; "" where that is in doubt.
-        allows: what the verdict allows.
         stands_on: whose evidence `not_refuted` stands on; "" beside other verdicts.
         odds: the same figures as odds; "" where there are none.
-        step: what to do first.
     """
 
     verdict: Verdict

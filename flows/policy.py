@@ -17,12 +17,7 @@ from workers.warehouse.table_row import typed_rows
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether the house's policy accepts a model.
-
-    Attributes:
-        accepted: whether it does.
-        why: by which lines of the policy, in a sentence.
-    """
+    """Whether the house's policy accepts a model, and why: by which lines of the policy."""
 
     accepted: bool
     why: str

@@ -16,7 +16,6 @@ class Wait:
     """A model whose audit has not begun.
 
     Attributes:
-        model: its name.
         missing: the input that is not there yet.
         until: when the night stops waiting for it; None where it does not wait.
     """

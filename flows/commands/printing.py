@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from flows.study.runner import Written
-    from flows.study.tables import StudyTable
 
 
 _ENDLESS = 1_000_000

@@ -30,9 +30,7 @@ class Answer:
         quantity: its name, as in the table `audit_promises`.
         subject: what it is about, in words.
         parameter: the prior, the bits or the number of guesses that it holds for.
-        value: the most that any attacker can achieve.
         text: the value as it is shown, rounded so that it stays true.
-        source: the theorem.
         sentence: the promise in one sentence, for those that are worth one.
     """
 

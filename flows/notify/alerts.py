@@ -93,19 +93,23 @@ async def _post(webhook: WebhookSettings, body: bytes) -> int:
     """Return the status that a POST is answered with within `_TIMEOUT` seconds, first to last.
 
     Nothing but the status is read: an answer may be endless, or unpack to gigabytes. It is asked
-    in a loop of its own, since a timeout of httpx bounds each read and not all of them. Redirects
-    are not followed.
+    in a loop of its own, since a timeout of httpx bounds each read and not all of them.
 
     Raises:
         httpx.HTTPError, TimeoutError, OSError: there was no answer.
     """
+    timestamp = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "privaudit",
+        TIMESTAMP: timestamp,
+        SIGNATURE: sign(webhook.secret.get_secret_value(), timestamp, body),
+    }
     try:
         async with (
             asyncio.timeout(_TIMEOUT),
             httpx.AsyncClient(timeout=_TIMEOUT) as client,
-            client.stream(
-                "POST", webhook.url, content=body, headers=_headers(webhook, body)
-            ) as answer,
+            client.stream("POST", webhook.url, content=body, headers=headers) as answer,
         ):
             return answer.status_code
     except (httpx.InvalidURL, UnicodeError):  # of an address with control characters, or no host
@@ -116,16 +120,6 @@ def sign(secret: str, timestamp: str, body: bytes) -> str:
     """Return the signature of a body sent at a time (seconds since 1970, as text)."""
     signed = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"sha256={signed.hexdigest()}"
-
-
-def _headers(webhook: WebhookSettings, body: bytes) -> dict[str, str]:
-    timestamp = str(int(time.time()))
-    return {
-        "Content-Type": "application/json",
-        "User-Agent": "privaudit",
-        TIMESTAMP: timestamp,
-        SIGNATURE: sign(webhook.secret.get_secret_value(), timestamp, body),
-    }
 
 
 def deliver(event: Event, settings: Settings) -> None:

@@ -74,17 +74,9 @@ class Event:
     """One thing that happened to a model.
 
     Attributes:
-        kind: of it.
-        model: its name.
-        day: the audited day.
-        subject: in a few words.
-        reason: in sentences.
-        notify: whom the settings name for the model.
-        report: where people open the report.
         audit_id: of the record, or the name of the labels that a total is about.
         stage: of a violation, its place in the incident.
         verdict: of the nights together where they are known, else of the night.
-        reason_code: why.
         next_step: the verdict and the first step, in one line.
         figures: by the names of `FIGURES`.
         incident: id that all events about one violation share.

@@ -126,8 +126,6 @@ class Sign:
     """The appearance of one verdict.
 
     Attributes:
-        word: what the verdict is called in text.
-        meaning: the verdict in one sentence.
         path: SVG path in the square from -1 to 1, to be stroked and not filled.
         color: name of the CSS variable of its colour.
     """
@@ -165,16 +163,10 @@ Label = tuple[float, str]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of one drawing; a phone gets its own rather than a shrunken one.
+    """The plotted area and the room around it, in pixels; a phone gets its own, not a shrunken one.
 
     Attributes:
         name: CSS class that decides where it is shown.
-        width: of the plotted area, in pixels.
-        height: of the plotted area, in pixels.
-        left: room at its left, for the labels of the vertical axis.
-        right: room at its right, for the names of the series.
-        top: room above it.
-        bottom: room below it, for the labels of the horizontal axis.
         ticks: most labels on the horizontal axis.
         step: points of lines are rounded to this many tenths of a pixel.
     """

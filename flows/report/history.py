@@ -22,12 +22,7 @@ Figure = Callable[[AuditedNight], float | None]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One model's current records, oldest first.
-
-    Attributes:
-        model: its name.
-        nights: its records; never empty.
-    """
+    """One model's current records, at least one, oldest first."""
 
     model: str
     nights: tuple[AuditedNight, ...]

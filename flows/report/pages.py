@@ -27,7 +27,6 @@ class Entry:
     """One model on the page of the night.
 
     Attributes:
-        history: its records.
         href: path of its own page.
         trend: all its nights, drawn small; empty where none came to a figure.
     """

@@ -32,10 +32,8 @@ class SharedLabels:
     """Labels on which several models were trained.
 
     Attributes:
-        labels: the dataset.
         models: those that were trained on them; none where that is not known.
         sentence: what the models promise together, and whether the total is kept.
-        exceeded: whether the total is exceeded.
     """
 
     labels: str

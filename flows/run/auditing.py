@@ -50,7 +50,6 @@ class Audited:
     """An audit.
 
     Attributes:
-        row: of its record.
         event: of the record alone, if it has one.
         undelivered: why that was not delivered, if it was not.
         uncommitted: why its record could not be committed, if it could not.

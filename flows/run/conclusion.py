@@ -39,8 +39,6 @@ class AuditsFailedError(AuditError):
     """Some audits ended with an error.
 
     Attributes:
-        models: whose audits.
-        rows: of every audit.
         uncommitted: why records could not be committed, if some could not.
     """
 

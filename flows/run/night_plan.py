@@ -57,7 +57,6 @@ class Planned:
     """A job, and what is there for it.
 
     Attributes:
-        job: the audit to do.
         declared: the checkpoint's manifest; None where there is none that can be read.
         external_inputs: where its night lies, at the versions that hold the day; None in the lake.
         missing: what is not there yet, the target's `_SUCCESS` first; None when nothing is, or

@@ -141,16 +141,32 @@ def _newest_inputs(settings: Settings, name: str, lake: Lake) -> dt.date | None:
 
 _POLL = 30.0
 """Seconds between two looks at the lake."""
+_OPTIONS: dict[str, Any] = {
+    "on_failure": [tell_as_failed],
+    "task_runner": RUNNER,
+    "validate_parameters": True,
+    "persist_result": False,
+}
+"""Of every flow that audits."""
 
 
-@prefect.flow(
-    name="nightly-audit",
-    flow_run_name=lambda: f"night {audited_day()}",
-    on_failure=[tell_as_failed],
-    task_runner=RUNNER,
-    validate_parameters=True,
-    persist_result=False,
-)
+def _asked(
+    settings: str | None, models: list[str] | None, day: dt.date | None
+) -> tuple[Settings, list[str], dt.date]:
+    """Return the settings, the models and the day of a run.
+
+    The day is resolved once, from the time that the run was planned for: one that starts late
+    audits the same day.
+    """
+    loaded = load_settings(settings)
+    loaded.check_listed(models or ())
+    names = models or [model.name for model in loaded.models]
+    if day is not None:
+        check_days(loaded, names, day, day)
+    return loaded, names, day or loaded.yesterday(flow_run.scheduled_start_time or _now())
+
+
+@prefect.flow(name="nightly-audit", flow_run_name=lambda: f"night {audited_day()}", **_OPTIONS)
 def nightly_audit(
     day: dt.date | None = None,
     models: list[str] | None = None,
@@ -183,13 +199,7 @@ def nightly_audit(
         InvalidInputError: the day is in the future, or before the first checkpoint's year.
         UnlistedModelError: a model is not configured; nothing is stored.
     """
-    loaded = load_settings(settings)
-    loaded.check_listed(models or ())
-    # Resolved once, from the time it was planned for: a run that starts late audits the same day.
-    audited = day or loaded.yesterday(flow_run.scheduled_start_time or _now())
-    names = models or [model.name for model in loaded.models]
-    if day is not None:
-        check_days(loaded, names, day, day)
+    loaded, names, audited = _asked(settings, models, day)
     begin(loaded)
     night, ray = _Night(names, audited, loaded, wait=wait), loaded.ray
     ready = night.look()  # before Ray, which takes seconds to start: nobody waits in silence
@@ -281,14 +291,7 @@ def _run_name() -> str:
     return f"run {flow_run.parameters['model']} {audited_day()}"
 
 
-@prefect.flow(
-    name="audit-model",
-    flow_run_name=_run_name,
-    on_failure=[tell_as_failed],
-    task_runner=RUNNER,
-    validate_parameters=True,
-    persist_result=False,
-)
+@prefect.flow(name="audit-model", flow_run_name=_run_name, **_OPTIONS)
 def audit_model(
     model: str,
     day: dt.date | None = None,
@@ -314,11 +317,8 @@ def audit_model(
             the model's newest inputs.
         UnlistedModelError: the model is not configured; nothing is stored.
     """
-    loaded = load_settings(settings)
-    loaded.check_listed([model])
-    audited = day or loaded.yesterday(flow_run.scheduled_start_time or dt.datetime.now(dt.UTC))
+    loaded, _, audited = _asked(settings, [model], day)
     if day is not None:
-        check_days(loaded, [model], day, day)
         check_inputs(loaded, [model], day)
     job = Job(model, audited, plan.model_dump(exclude_none=True, mode="json"))
     begin(loaded)
@@ -333,14 +333,7 @@ BACKFILL = "Backfill"
 """Name under which progress is announced."""
 
 
-@prefect.flow(
-    name="backfill",
-    flow_run_name="backfill {first} to {last}",
-    on_failure=[tell_as_failed],
-    task_runner=RUNNER,
-    validate_parameters=True,
-    persist_result=False,
-)
+@prefect.flow(name="backfill", flow_run_name="backfill {first} to {last}", **_OPTIONS)
 def backfill(
     first: dt.date,
     last: dt.date,
@@ -483,12 +476,8 @@ def overdue(day: dt.date | None = None, settings: str | None = None) -> None:
         AuditsMissingError: some have none; each alert was sent.
         WebhookError: an alert could not be delivered; all the others were.
     """
-    loaded = load_settings(settings)
-    now = dt.datetime.now(dt.UTC)
-    audited = day or loaded.yesterday(flow_run.scheduled_start_time or now)
-    if day is not None:
-        check_days(loaded, [model.name for model in loaded.models], day, day)
-    models = overdue_models(loaded, audited, now=now)
+    loaded, _, audited = _asked(settings, None, day)
+    models = overdue_models(loaded, audited, now=dt.datetime.now(dt.UTC))
     if undelivered := deliver_all((missing(one, audited, loaded) for one in models), loaded):
         raise WebhookError(" ".join(undelivered))
     if models:

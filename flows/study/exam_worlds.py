@@ -35,8 +35,6 @@ class World:
         draw: from a random generator to (training, control), each (target, proxy, labels), or with
             features beside them.
         epsilon: the true privacy loss, which is also what was declared.
-        training: training records.
-        control: holdout records.
     """
 
     told: str

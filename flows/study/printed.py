@@ -99,15 +99,11 @@ class Ours:
     """Our value of a printed quantity.
 
     Attributes:
-        paper: its title.
-        place: of the table, figure or section.
-        quantity: as in the file.
         value: None where it is not computed.
         error: its standard error; of a mean over repetitions, their deviation, as papers print it.
         repetitions: over how many repetitions `error` is the deviation.
         of: what tells values apart that one printed statement is about.
         control: the same value of the attack's control, as text.
-        form: how a value is written.
         remark: why it may differ, or what it would take to compute it.
         exact: whether it is the same with any setting.
     """
@@ -158,7 +154,6 @@ class PrintedTable:
     """What a paper prints at one place, and where our values of it stand in a study's rows.
 
     Attributes:
-        paper: its title.
         place: of the table, figure or section.
         quantity: as in the file, as a format of a row.
         value: the column of our value.
@@ -166,7 +161,6 @@ class PrintedTable:
         repetitions: over how many repetitions that is the deviation; 1 where it is no deviation.
         of: what tells values apart that one printed statement is about, as a format of a row.
         control: the column of the same value of the attack's control; a row without it has none.
-        form: how values are written.
         unit: what values are multiplied by.
         exact: whether values are the same with any setting.
         missing: why a printed quantity of which there is no row is not computed.

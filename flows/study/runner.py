@@ -107,7 +107,6 @@ class Shown:
     """Output of a study from what was computed.
 
     Attributes:
-        sentences: what was found, in words.
         tables: besides those of printed values, which the runner makes.
         ours: our values of what papers print; the runner draws up their tables and judges them.
         data: the names of CSV files and their rows.
@@ -127,10 +126,8 @@ class Study:
 
     Attributes:
         name: of its progress bar.
-        title: of its page.
         cells: what is computed, each by `compute(shared, cell)`.
         compute: a function of a module, so that it can travel to other processes.
-        shared: what all cells need.
         show: what is shown of the cells' rows, from `shared` and from these.
         settings: what the paper, or the code that it cites, fixes, beside what it is here.
         drawn: the scale and the seed, in words; empty where nothing is drawn at random.

@@ -33,11 +33,9 @@ class Axis:
     """One axis of a drawing.
 
     Attributes:
-        title: beside it.
         powers: makes it logarithmic, with a label at each of these powers of ten.
         order: makes it one of categories, in this order.
         values: the values that have labels, where the drawing shall not choose them.
-        domain: the least and the largest value that are drawn.
         own_scales: whether each panel has its own scale along it.
     """
 
@@ -194,13 +192,7 @@ def write_svg(drawing: Any, path: pathlib.Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StudyTable:
-    """A table as it is printed.
-
-    Attributes:
-        title: above it.
-        columns: each column's name, and whether it holds numbers.
-        rows: one text for each column.
-    """
+    """A table as it is printed; of each column its name, and whether it holds numbers."""
 
     title: str
     columns: Sequence[tuple[str, bool]]

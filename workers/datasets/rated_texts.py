@@ -41,9 +41,7 @@ class RatedTexts:
     """Texts and their sentiments.
 
     Attributes:
-        texts: as they were written.
         sentiments: shape (texts,): -1 negative, 0 neutral, 1 positive.
-        source: their name in words.
     """
 
     texts: pl.Series

@@ -327,10 +327,8 @@ class VerifiedBundle:
     """Content of a bundle that was verified.
 
     Attributes:
-        made: the statement, or the exact record.
         result: PASSED, WARNED or FAILED of a statement; the verdict of a record.
         words: what follows in words, by this version.
-        expires_at: when it stops being evidence.
         recomputed: whether a statement's p-values and verdict follow from its figures by this
             version of the method; None if another version made it, and of a record.
     """

@@ -265,14 +265,12 @@ class ReleaseAudit:
 
     Attributes:
         table: name of the table's file.
-        plan: what the answers claim.
         epsilon_per_query: budget that each query claimed.
         table_queries: that reading all records took.
         records: of the table; distinct ones for bdp.
         cells_read: share of values that were read correctly. A value counts only if all values of
             its record that were read before it are correct, too.
         records_read: share of records that were read whole.
-        targets: what was read of single persons.
         stopped: why the attack ended early; "" where it did not.
         verdict: reconstructed, partly or resisted.
     """

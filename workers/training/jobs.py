@@ -25,11 +25,9 @@ class Recipe:
     """Recipe for one model's training, every day.
 
     Attributes:
-        model: its name in the lake.
         mechanism: how labels are made private; None leaves them as they are.
         privacy: the manifest's declaration, or None. A recipe may declare what it does not do:
             that is what an audit is for.
-        parameters: of CatBoost.
     """
 
     model: str

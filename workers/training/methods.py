@@ -47,8 +47,6 @@ class Learner:
 
     Attributes:
         label: its classes are the model's, also those that no label has.
-        features: in the model's order.
-        seed: of CatBoost.
         parameters: of CatBoost, beyond what is set here.
         validation: rows whose labels choose how many trees a model keeps: those up to the best
             log-loss on them. None keeps all. No mechanism protects these labels.
@@ -110,7 +108,6 @@ class TrainedModel:
     """Result of training.
 
     Attributes:
-        fitted: the CatBoost model.
         output_correction: what its manifest says is done to its probabilities; None is nothing.
     """
 
@@ -208,7 +205,6 @@ class Pate:
 
     Attributes:
         epsilon: of all answers together, at `delta`; infinity is no noise.
-        delta: of the guarantee.
         teachers: on disjoint parts of the records.
         queries: how many answers the budget is spread over, and the student learns from.
 

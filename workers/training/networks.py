@@ -5,6 +5,8 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
+import functools
+import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -218,32 +220,22 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
     return inputs[rows]
 
 
-def the_jax() -> Any:
-    """Return the package JAX.
+def _extra(package: str) -> Any:
+    """Return a package of the extra `networks`.
 
     Raises:
         TerminalError: it is not installed.
     """
     try:
-        import jax  # noqa: PLC0415  # an extra
+        return importlib.import_module(package)
     except ImportError:
-        raise TerminalError(_MISSING) from None
-    return jax
+        raise TerminalError(
+            "This study trains neural networks with JAX, which is not installed: install "
+            "privaudit[networks]."
+        ) from None
 
 
-def the_optax() -> Any:
-    """Return the package optax; raises as `the_jax`."""
-    try:
-        import optax  # noqa: PLC0415  # an extra
-    except ImportError:
-        raise TerminalError(_MISSING) from None
-    return optax
-
-
-_MISSING = (
-    "This study trains neural networks with JAX, which is not installed: install "
-    "privaudit[networks]."
-)
+the_jax, the_optax = functools.partial(_extra, "jax"), functools.partial(_extra, "optax")
 
 
 _TERM = re.compile(r"\b\w\w+\b")
@@ -258,7 +250,6 @@ class TermWeights:
     Attributes:
         terms: shape (texts, width): each text's terms as numbers; 0 where it has no more.
         weights: shape (texts, width): 0 where it has no more.
-        vocabulary: how many terms there are.
     """
 
     terms: NDArray[np.int32]
