@@ -26,14 +26,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privcore.exceptions import TransientError
-from workers.contained_child import (
-    CONTENT_BYTES,
-    SMALL,
-    Channel,
-    WithBytes,
-    ending_of,
-    too_much_memory,
-)
+from workers.contained_child import CONTENT_BYTES, SMALL, Channel, WithBytes, too_much_memory
 
 _START = (
     "import sys; sys.modules.update(dict.fromkeys({without}));"
@@ -43,16 +36,13 @@ _START = (
 """None in the place of a module lets every import of it fail."""
 _KEPT = {"NUMBA_CACHE_DIR"}  # of the environment: no credential
 _GRACE, _START_SECONDS = 10.0, 120.0  # until a child that does not end, or start, is killed
-_ENDINGS = {"raised", "crashed", "seconds", "memory"}
 _MOST_VALUES = 1 << 23
 """Commas of an answer's JSON: an empty list takes two letters there, and 64 bytes here."""
 _KILLED = -signal.SIGKILL  # by Linux, for want of memory
+_BY_SOMEBODY_ELSE = {0, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
 _WHY = 300
 """Letters of a child's own words."""
-_ENDED = {
-    "late": {"kind": "seconds", "why": "took over {} seconds"},
-    "strange": {"kind": "crashed", "why": "gave an answer that is none"},
-}
+_STRANGE = "gave an answer that is none"
 
 
 class ContainedError(Exception):
@@ -283,18 +273,26 @@ class Held:
         if channel is None:
             raise ContainedError("has ended", "crashed")
         header, most = self._of.question(arguments, seconds)
-        answer = _answer_of(channel, header, content, seconds=most, at_most=at_most, file=file)
-        if answer["kind"] == "value":
-            return answer["value"]
-        code = self.end(_GRACE if answer["kind"] == "closed" else 0.0)
-        if answer["kind"] == "closed":
-            if code is None:
-                raise TransientError("A process that reads foreign bytes went away: try again.")
-            answer = too_much_memory(self._memory) if code == _KILLED else ending_of(code, most)
-            if answer["kind"] == "gone":  # by itself, or as it was told to
-                answer = {"kind": "strange"}
-        answer = _ENDED.get(answer["kind"], answer)
-        raise ContainedError(answer["why"].format(most), answer["kind"])
+        ended: ContainedError | None = None  # by what it said; else by its exit code
+        try:
+            # A process that was taken over may have turned off its own alarm, or it may be stopped.
+            channel.socket.settimeout(most + _GRACE)
+            channel.send(header, content, file=file)
+            said = channel.receive(at_most=at_most, seconds=most + _GRACE)
+            if said is not None:
+                return _read(*said)
+        except ContainedError as error:
+            ended = error
+        except TimeoutError:
+            ended = ContainedError(f"took over {most} seconds", "seconds")
+        except (ValueError, RecursionError):
+            ended = ContainedError(_STRANGE, "crashed")
+        except OSError:  # it has gone
+            pass
+        code = self.end(_GRACE if ended is None else 0.0)
+        if ended is None and code is None:
+            raise TransientError("A process that reads foreign bytes went away: try again.")
+        raise ended or _ended(code or 0, most, self._memory) from None
 
     def end(self, seconds: float = 0.0) -> int | None:
         """Return its exit code, once: it is killed if it goes on for so long; None where gone."""
@@ -305,52 +303,32 @@ class Held:
         return self._of.end(self, seconds)
 
 
-def _answer_of(
-    channel: Channel,
-    header: bytes,
-    content: bytes,
-    *,
-    seconds: int,
-    at_most: int = CONTENT_BYTES,
-    file: int | None = None,
-) -> dict[str, Any]:
-    """Return a child's answer; its `kind` is closed, late or strange where there is none."""
-    try:
-        # A process that was taken over may have turned off its own alarm, or it may be stopped.
-        channel.socket.settimeout(seconds + _GRACE)
-        channel.send(header, content, file=file)
-        said = channel.receive(at_most=at_most, seconds=seconds + _GRACE)
-    except TimeoutError:
-        return {"kind": "late"}
-    except ValueError:
-        return {"kind": "strange"}
-    except OSError:
-        return {"kind": "closed"}
-    if said is None:
-        return {"kind": "closed"}
-    return _read(*said) or {"kind": "strange"}
+def _read(header: bytes | bytearray, content: bytes | bytearray) -> Any:
+    """Return what a child answers, or raise how it says that it ended.
 
-
-def _read(header: bytes | bytearray, content: bytes | bytearray) -> dict[str, Any] | None:
-    """Return a child's answer; None of what is none."""
+    Raises:
+        ValueError: it is no answer.
+    """
     if header.count(b",") > _MOST_VALUES:
-        return None
-    try:
-        said = json.loads(header)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict):
-        return None
-    kind, why = said.get("kind"), said.get("why")
-    if kind == "value" and "value" in said:
-        value = said["value"]
-        return {
-            "kind": kind,
-            "value": WithBytes(value, bytes(content)) if said.get("with_bytes") else value,
-        }
-    if not (isinstance(kind, str) and kind in _ENDINGS and isinstance(why, str)):
-        return None
-    return {"kind": kind, "why": why[:_WHY]}
+        raise ValueError
+    match json.loads(header):
+        case {"value": value, "with_bytes": with_bytes}:
+            return WithBytes(value, bytes(content)) if with_bytes else value
+        case {"kind": "raised" | "memory" as kind, "why": str(why)}:
+            raise ContainedError(why[:_WHY], kind)
+    raise ValueError
+
+
+def _ended(code: int, seconds: int, memory: int) -> ContainedError:
+    """Return how a child that did not answer ended, by its exit code."""
+    if code == _KILLED:
+        return ContainedError(too_much_memory(memory), "memory")
+    if code == -signal.SIGALRM:
+        return ContainedError(f"took over {seconds} seconds", "seconds")
+    if code in _BY_SOMEBODY_ELSE:
+        return ContainedError(_STRANGE, "crashed")
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return ContainedError(f"crashed ({how})", "crashed")
 
 
 def closed_here() -> list[str]:

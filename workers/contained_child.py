@@ -5,7 +5,6 @@ sockets; with a question may come an open file. The process that was started ser
 forks children that do, each of which has a pair of its own.
 """
 
-import array
 import contextlib
 import gc
 import json
@@ -39,7 +38,6 @@ IDLE_SECONDS = 600.0
 """After which a child that is held and asked nothing ends by itself."""
 _GIB = float(1 << 30)
 _FILES = {False: 256, True: 8192}  # asking storage: a log of many commits is read all at once
-_BY_SOMEBODY_ELSE = {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGPIPE}
 Message = tuple[bytes | bytearray, bytes | bytearray]
 """What is sent: a JSON text, and bytes."""
 _POLL = 0.01  # seconds between looks at whether a child has ended
@@ -68,8 +66,7 @@ class Channel:
     def send(self, header: bytes, content: bytes = b"", *, file: int | None = None) -> None:
         """Write a question or an answer: its JSON, its content, and an open file."""
         lengths = _LENGTHS.pack(len(header), len(content))
-        given = [] if file is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _array(file))]
-        self.socket.sendmsg([lengths], given)
+        socket.send_fds(self.socket, [lengths], [] if file is None else [file])
         self.socket.sendall(header)
         self.socket.sendall(content)
 
@@ -190,33 +187,19 @@ def _answer(
         value, more = function(bytes(content), **asked["arguments"]), b""
         if with_bytes := isinstance(value, WithBytes):
             value, more = value.value, value.content
-        answer = {"kind": "value", "value": value, "with_bytes": with_bytes}
-        return json.dumps(answer).encode(), more
+        return json.dumps({"value": value, "with_bytes": with_bytes}).encode(), more
     except MemoryError:
-        return json.dumps(too_much_memory(given["memory"])).encode(), b""
+        ended = {"kind": "memory", "why": too_much_memory(given["memory"])}
     except BaseException as error:  # noqa: BLE001  # whatever bad bytes make it raise, a panic too
-        return json.dumps({"kind": "raised", "why": f"raised {type(error).__name__}"}).encode(), b""
+        ended = {"kind": "raised", "why": f"raised {type(error).__name__}"}
     finally:
         signal.alarm(0)
+    return json.dumps(ended).encode(), b""
 
 
-def ending_of(code: int, seconds: int) -> dict[str, Any]:
-    """Return how a child that did not answer ended."""
-    if code == -signal.SIGALRM:
-        return {"kind": "seconds", "why": f"took over {seconds} seconds"}
-    if code in _BY_SOMEBODY_ELSE:
-        return {"kind": "gone"}
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return {"kind": "crashed", "why": f"crashed ({how})"}
-
-
-def too_much_memory(most: int) -> dict[str, Any]:
-    """Return that a child took more than its bound."""
-    return {"kind": "memory", "why": f"took over {most / _GIB:.3g} GiB of memory"}
-
-
-def _array(file: int) -> "array.array[int]":
-    return array.array("i", [file])
+def too_much_memory(most: int) -> str:
+    """Return in words that a child took more than its bound."""
+    return f"took over {most / _GIB:.3g} GiB of memory"
 
 
 def _confine(given: dict[str, Any], readable: Sequence[str] = ()) -> None:

@@ -19,7 +19,7 @@ from workers.executors import InProcess
 from workers.lake import model_sandbox
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.inputs import ModelInputs
-from workers.lake.model_sandbox import UnreadableModelError, describe_model, score_rows
+from workers.lake.model_sandbox import ModelRefusedError, describe_model, score_rows
 from workers.memorization.language_models import ModelFile, NgramCounts
 from workers.plan import Plan
 
@@ -31,8 +31,8 @@ def test_onnx_files_beside_a_model_are_never_opened(place: str) -> None:
     outside = onnx.TensorProto(name="W", data_type=1, dims=list(WEIGHTS.dims), data_location=1)
     outside.external_data.add(key="location", value=place)
     outside.external_data.add(key="length", value=str(1 << 62))
-    with pytest.raises(UnreadableModelError) as refused:
-        describe_model(onnx_file([SCORES, ANSWER], weights=[outside]), format="onnx")
+    with pytest.raises(ModelRefusedError) as refused:
+        describe_model(onnx_file([SCORES, ANSWER], weights=[outside]), form="onnx")
     assert "files beside it" in str(refused.value)
     assert "\x1b" not in str(refused.value)
 
@@ -134,7 +134,7 @@ def by_value(most: int) -> bytes:
 def test_an_onnx_model_whose_memory_a_value_decides_is_bounded() -> None:
     """Trial rows need little memory; one row of the day asks for 40 GB."""
     content = by_value(10_000_000_000)
-    assert describe_model(content, format="onnx").class_count == 2
+    assert describe_model(content, form="onnx").class_count == 2
     model = onnx_format.load(content).model
     rows = np.full((4, 3), 1.0, np.float32)
     assert model.run(["Y"], {"X": rows})[0].shape == (4, 2)
@@ -152,8 +152,8 @@ def test_weights_beside_the_file_are_found_in_a_branch_without_nodes_too() -> No
     chosen = helper.make_node("If", ["no"], ["Z"], then_branch=branches[0], else_branch=branches[1])
     no = helper.make_tensor("no", onnx.TensorProto.BOOL, [], [False])
     nodes = [SCORES, chosen, helper.make_node("Add", ["S", "Z"], ["T"]), ANSWER]
-    with pytest.raises(UnreadableModelError, match="weights in files"):
-        describe_model(onnx_file(nodes, weights=[WEIGHTS, no]), format="onnx")
+    with pytest.raises(ModelRefusedError, match="weights in files"):
+        describe_model(onnx_file(nodes, weights=[WEIGHTS, no]), form="onnx")
 
 
 def words_by_value(doublings: int) -> bytes:
@@ -191,14 +191,14 @@ def words_by_value(doublings: int) -> bytes:
 def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded() -> None:
     """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
     content = words_by_value(35)
-    described = describe_model(content, format="onnx")
+    described = describe_model(content, form="onnx")
     few, many = (
         ModelInputs(pl.DataFrame(np.full((4, 3), each, np.float32)), matrix=True)
         for each in (1.0, 21.0)
     )
-    assert score_rows(content, described, few, format="onnx").shape == (4, 2)
-    with pytest.raises(UnreadableModelError, match="cannot score these rows"):
-        score_rows(content, described, many, format="onnx")
+    assert score_rows(content, described, few, form="onnx").shape == (4, 2)
+    with pytest.raises(ModelRefusedError, match="cannot score these rows"):
+        score_rows(content, described, many, form="onnx")
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}

@@ -59,14 +59,14 @@ def audited(folder: pathlib.Path, before: bytes, today: bytes) -> AuditRow:
     for seed, (day, content) in enumerate(((EVE, before), (DAY, today))):
         frame = label_rows(600, seed=seed)
         put_labels(lake, day, frame.with_columns(wind=pl.col("delay") * 0.5))
-        write_checkpoint(lake, manifest(day), content, format="onnx")
+        write_checkpoint(lake, manifest(day), content, form="onnx")
     return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
 
 
 @pytest.mark.parametrize(("hour", "refused"), [([1.0, 2.0], False), ([1.5, 2.0], True)])
 def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: bool) -> None:
     """Its whole numbers hid what it remembers of fractions: 4.25 became 0.18."""
-    described = describe_model(answers(*APART, kind=TensorProto.INT64), format="onnx")
+    described = describe_model(answers(*APART, kind=TensorProto.INT64), form="onnx")
     given = pl.DataFrame({"delay": [1.0, 2.0], "hour": hour, "wind": [0.0, 0.0]})
     said = Manifest.model_validate(
         manifest(DAY)

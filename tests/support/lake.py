@@ -16,7 +16,7 @@ import polars as pl
 from workers.executors import Executor, InProcess, Total
 from workers.labels.shards import write_labels
 from workers.lake.checkpoints import Checkpoint
-from workers.lake.formats.contract import ModelDescription
+from workers.lake.formats.inputs import ModelDescription
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Feature, LabelColumn, Manifest, Privacy, TrainedOn
 from workers.plan import Plan
@@ -122,7 +122,7 @@ def without_files(
         )
         for day, digit in ((DAY, "a"), (EVE, "b"))
     )
-    nothing = ModelDescription((), None, None, 2)
+    nothing = ModelDescription(kinds=(), class_count=2)
     models = (Checkpoint(manifest, manifest.sha256, b"", nothing) for manifest in manifests)
     return CheckpointSource(LakeLabels(Lake("/nowhere"), "flights", (EVE, DAY)), *models)
 

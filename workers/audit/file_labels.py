@@ -31,9 +31,10 @@ from workers.labels.parquet import read_footer
 from workers.labels.shards import Partition
 from workers.lake.checkpoints import as_inputs
 from workers.lake.formats import NAMES
+from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.layout import Lake
 from workers.lake.manifest import OF_LABELS, LabelState, Privacy, PrivatisedBy, looked_up
-from workers.lake.model_sandbox import UnreadableModelError, read_leaves
+from workers.lake.model_sandbox import read_leaves
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.in_place import InPlace, find_in_place
@@ -272,11 +273,11 @@ def _read(
         ensemble, leaves = read_leaves(
             source.target.content,
             as_inputs(source.target, features),
-            format=manifest.format,
+            form=manifest.format,
             model=manifest.model,
             most=trees_read(len(label), classes),
         )
-    except UnreadableModelError as error:
+    except ModelRefusedError as error:
         return FileLabels(why=f"it {error.why}")
     found = label_sums(ensemble, leaves, label)
     if found.why:

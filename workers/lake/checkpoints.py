@@ -14,11 +14,11 @@ from privcore.exceptions import InvalidInputError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.formats import FILES
-from workers.lake.formats.contract import ModelDescription
-from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
+from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.formats.inputs import InputsRefusedError, ModelDescription, ModelInputs, inputs_of
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import Manifest, looked_up, named_twice, parse_manifest
-from workers.lake.model_sandbox import UnreadableModelError, describe_model, known_words, score_rows
+from workers.lake.model_sandbox import describe_model, known_words, score_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,26 +99,20 @@ def read_checkpoint(
         declared = read_manifest(lake, model, day)
     manifest, folder = declared.manifest, checkpoint_folder(model, day)
     content = _verified(lake, folder, manifest)
-    described = describe_checkpoint(content, model, day, format=manifest.format)
+    described = describe_checkpoint(content, model, day, form=manifest.format)
     check_described(described, manifest)
     return Checkpoint(manifest, declared.sha256, content, described)
 
 
-def describe_checkpoint(
-    content: bytes,
-    model: str,
-    day: dt.date,
-    *,
-    format: str,  # noqa: A002
-) -> ModelDescription:
+def describe_checkpoint(content: bytes, model: str, day: dt.date, *, form: str) -> ModelDescription:
     """Return what a model's file of a day says of itself.
 
     Raises:
         NotEvaluableError: it is no model of the format, or none to score with.
     """
     try:
-        return describe_model(content, format=format, model=model)
-    except UnreadableModelError as error:
+        return describe_model(content, form=form, model=model)
+    except ModelRefusedError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"The checkpoint of {model} for {day} {error.why}."
         ) from None
@@ -174,8 +168,8 @@ def _predicted(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float6
             if instead := known.isdisjoint(guess.words) and sorted(known):
                 told = f"{guess.said}{' or '.join(map(repr, instead))}: write it so"
                 raise _inputs_refused(InputsRefusedError(told), manifest)
-        found = score_rows(content, described, inputs, format=manifest.format, model=model)
-    except UnreadableModelError as error:
+        found = score_rows(content, described, inputs, form=manifest.format, model=model)
+    except ModelRefusedError as error:
         raise NotEvaluableError(
             Reason.CHECKPOINT_INVALID, f"The model {manifest.model} of {manifest.day} {error.why}."
         ) from None
@@ -207,11 +201,7 @@ def aligned(
 
 
 def write_checkpoint(
-    lake: Lake,
-    manifest: dict[str, Any],
-    content: bytes,
-    *,
-    format: str = "catboost",  # noqa: A002
+    lake: Lake, manifest: dict[str, Any], content: bytes, *, form: str = "catboost"
 ) -> None:
     """Write a checkpoint as the lake wants it: file, manifest, `_SUCCESS` last.
 
@@ -220,8 +210,8 @@ def write_checkpoint(
     """
     complete = manifest | {
         "schema_version": 1,
-        "format": format,
-        "file": FILES[format],
+        "format": form,
+        "file": FILES[form],
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parsed = Manifest.model_validate(complete)
@@ -307,6 +297,6 @@ def check_described(
         )
 
 
-def _as_written(names: list[str], format: str) -> list[str]:  # noqa: A002
+def _as_written(names: list[str], form: str) -> list[str]:
     """Return features' names as the model's file holds them."""
-    return [name.replace(" ", "_") for name in names] if format == "lightgbm" else names
+    return [name.replace(" ", "_") for name in names] if form == "lightgbm" else names

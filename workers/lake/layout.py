@@ -20,7 +20,7 @@ import pathlib
 import re
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -249,21 +249,9 @@ class Lake:
         """Mark a day's folder as complete."""
         self.write(f"{folder}/{SUCCESS}", b"")
 
-    def proxy_day(self, model: str, day: dt.date, *, within_days: int) -> dt.date | None:
-        """Return the latest day before `day` with a checkpoint, at most `within_days` back."""
-        for back in range(1, within_days + 1):
-            earlier = day - dt.timedelta(days=back)
-            if self.exists(checkpoint_folder(model, earlier)):
-                return earlier
-        return None
-
-    def first_proxy_day(self, model: str, first: dt.date, day: dt.date) -> dt.date | None:
-        """Return the earliest day from `first` on and before `day` that has a checkpoint."""
-        for step in range((day - first).days):
-            later = first + dt.timedelta(days=step)
-            if self.exists(checkpoint_folder(model, later)):
-                return later
-        return None
+    def first_checkpoint(self, model: str, days: Iterable[dt.date]) -> dt.date | None:
+        """Return the first of some days that has a complete checkpoint."""
+        return next((day for day in days if self.exists(checkpoint_folder(model, day))), None)
 
     def has_labels(self, dataset: str, day: dt.date) -> bool:
         """Return whether a day's labels are complete, and there are any."""
@@ -309,12 +297,7 @@ class Lake:
 
     def first_day(self, model: str) -> dt.date | None:
         """Return the first day that a model has a folder of, None where it has none."""
-        if not _NAME.fullmatch(model):
-            return None
-        folder = f"models/{model}"
-        selector = fs.FileSelector(folder, allow_not_found=True)
-        entries = patiently(lambda: self.files.get_file_info(selector), folder)
-        days = [_day(entry.base_name) for entry in entries]
+        days = (folder.day for folder in self.day_folders(f"models/{model}"))
         return min((day for day in days if day is not None), default=None)
 
     def day_folders(self, parent: str) -> list[DayFolder]:

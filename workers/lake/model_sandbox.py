@@ -10,8 +10,7 @@ import functools
 import threading
 import time
 from collections import OrderedDict
-from itertools import starmap
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,8 @@ from workers.contained import Contained, ContainedError, Held
 from workers.contained_child import IDLE_SECONDS, WithBytes
 from workers.lake import limits
 from workers.lake.formats import NAMES, check_installed
-from workers.lake.formats.contract import Category, CountedRows, ModelDescription
-from workers.lake.formats.inputs import ModelInputs
+from workers.lake.formats.contract import ModelRefusedError
+from workers.lake.formats.inputs import MOST, ModelDescription, ModelInputs
 from workers.strict_model import StrictModel
 
 _CODE = {b"\x80": "a pickle", b"PK\x03\x04": "a zip archive, as of skops or TorchScript"}
@@ -48,9 +47,6 @@ _JSON = {
 """How files of each framework begin, or which words their JSON holds."""
 _NOT_NEEDED = {"xgboost": ("sklearn",), "lightgbm": ("pandas", "sklearn")}
 """Modules that a framework imports if they exist, unused by its reader: 80 of 130 MB each."""
-_MOST, _MOST_ROWS = 1 << 20, 1 << 53
-"""Features, classes and rounds that a model has at most, and rows that trained it."""
-_FEW = Field(max_length=_MOST)
 _TREE_BYTES = 256 << 20
 """Nodes of the trees whose leaves are read."""
 _MOST_HELD, _MOST_FILES = 16, 4
@@ -63,61 +59,36 @@ _WAY_OUT = (
 )
 
 
-class UnreadableModelError(Exception):
-    """A model file cannot be scored with; `why` completes "the file ..."."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(why)
-
-
-def describe_model(
-    content: bytes,
-    *,
-    format: str = "catboost",  # noqa: A002
-    model: str = "",
-) -> ModelDescription:
+def describe_model(content: bytes, *, form: str = "catboost", model: str = "") -> ModelDescription:
     """Return what the model file `content` says of itself.
 
     Files of one `model` share a child; a file of none has a child of its own.
 
     Raises:
-        UnreadableModelError: it is not in its format, or reading it or scoring a row with it
+        ModelRefusedError: it is not in its format, or reading it or scoring a row with it
             crashes, or takes too long or too much memory; or it is a model that gives no
             probabilities of classes.
     """
-    check_installed(format)
-    name = NAMES[format]  # its library is for the child alone: some take seconds to import
+    check_installed(form)
+    name = NAMES[form]  # its library is for the child alone: some take seconds to import
     for begin, what in _CODE.items():
         if content.startswith(begin):
-            raise UnreadableModelError(f"is not in {name}'s format: it is {what}, {_WAY_OUT}")
+            raise ModelRefusedError(f"is not in {name}'s format: it is {what}, {_WAY_OUT}")
     try:
-        found = _holding(format, model or content).ask(content, {"verb": "describe"})
+        found = _holding(form, model or content).ask(content, {"verb": "describe"})
     except ContainedError as error:
-        other = _other_file(content, format) if error.kind == "raised" else ""
+        other = _other_file(content, form) if error.kind == "raised" else ""
         why = f"cannot be read: it is {other}" if other else why_unread(error, name)
-        raise UnreadableModelError(why) from None
-    said = _answered(found, name)
-    return ModelDescription(
-        said.kinds,
-        said.names,
-        said.classes,
-        said.class_count,
-        CountedRows(*said.rows) if said.rows else None,
-        said.unserved,
-        said.categories,
-        said.takes,
-        said.row_seconds,
-    )
+        raise ModelRefusedError(why) from None
+    try:
+        return ModelDescription.model_validate(_unrefused(found))
+    except ValidationError:
+        why = f"cannot be read: {name}'s reader gave an answer that is none"
+        raise ModelRefusedError(why) from None
 
 
 def score_rows(
-    content: bytes,
-    described: ModelDescription,
-    inputs: ModelInputs,
-    *,
-    format: str,  # noqa: A002
-    model: str = "",
+    content: bytes, described: ModelDescription, inputs: ModelInputs, *, form: str, model: str = ""
 ) -> NDArray[np.float64]:
     """Return what a model that `describe_model` was content with says of rows.
 
@@ -127,7 +98,7 @@ def score_rows(
         Probabilities of shape (records, classes), or what else it says.
 
     Raises:
-        UnreadableModelError: it ends its process, takes too long or too much memory, or gives no
+        ModelRefusedError: it ends its process, takes too long or too much memory, or gives no
             answer for each row.
     """
     rows, classes = inputs.frame.height, described.class_count
@@ -136,57 +107,48 @@ def score_rows(
         return np.empty((rows, classes))
     seconds = limits.MODEL_SECONDS + int(_SLOWER * described.row_seconds * rows)
     bounds = {"file": inputs.file(), "seconds": seconds, "at_most": most}
-    found = _asked(_holding(format, model or content), content, {"verb": "score"}, **bounds)
+    found = _asked(_holding(form, model or content), content, {"verb": "score"}, **bounds)
     if not isinstance(found, WithBytes) or len(found.content) != most:
-        raise UnreadableModelError(f"gives no answer of {classes} classes for each of {rows} rows")
+        raise ModelRefusedError(f"gives no answer of {classes} classes for each of {rows} rows")
     return np.frombuffer(found.content).reshape(rows, classes)
 
 
 def read_leaves(
-    content: bytes,
-    inputs: ModelInputs,
-    *,
-    format: str,  # noqa: A002
-    model: str = "",
-    most: int,
+    content: bytes, inputs: ModelInputs, *, form: str, model: str = "", most: int
 ) -> tuple[Ensemble, NDArray[np.int32]]:
     """Return a model's first trees, and the leaf of each row in each of them.
 
     Args:
         content: of a model that `describe_model` was content with.
         inputs: the rows.
-        format: of the model.
+        form: format of the model.
         model: whose files share a child.
         most: trees that are read.
 
     Raises:
-        UnreadableModelError: as `score_rows`; or the model's leaves are no steps that are known.
+        ModelRefusedError: as `score_rows`; or the model's leaves are no steps that are known.
     """
     rows = inputs.frame.height
     at_most = 4 * rows * most + _TREE_BYTES
     bounds = {"file": inputs.file(), "at_most": at_most}
     found = _asked(
-        _holding(format, model or content), content, {"verb": "leaves", "most": most}, **bounds
+        _holding(form, model or content), content, {"verb": "leaves", "most": most}, **bounds
     )
     try:
         said = _Leaves.model_validate(found.value)
-        trees, nodes = len(said.nodes), sum(said.nodes)
-        numbers = np.frombuffer(found.content, dtype=np.int32, count=rows * trees + 2 * nodes)
-        values = np.frombuffer(
-            found.content, dtype=np.float64, offset=numbers.nbytes, count=2 * nodes
+        nodes = np.frombuffer(found.content, count=4 * sum(said.nodes)).reshape(-1, 4)
+        size = rows * len(said.nodes)
+        leaves = np.frombuffer(found.content, dtype=np.int32, offset=nodes.nbytes, count=size)
+        grown = np.split(nodes, np.cumsum(said.nodes)[:-1])
+        trees = tuple(
+            Tree(tree[:, 0].astype(np.int64), tree[:, 1], rate, tree[:, 2] != 0.0, tree[:, 3])
+            for tree, rate in zip(grown, said.rates, strict=True)
         )
     except (ValueError, AttributeError):
-        why = f"cannot be read: {NAMES[format]}'s reader gave leaves that are none"
-        raise UnreadableModelError(why) from None
-    ends = np.cumsum(said.nodes)[:-1]
-    parents, asks = numbers[rows * trees :].astype(np.int64).reshape(2, nodes)
-    own, added = values.reshape(2, nodes)
-    parts = [np.split(each, ends) for each in (asks.astype(bool), added)]
-    grown = zip(np.split(parents, ends), np.split(own, ends), said.rates, *parts, strict=True)
-    ensemble = Ensemble(
-        tuple(starmap(Tree, grown)), said.penalty, said.start, said.steps, said.classes, said.factor
-    )
-    return ensemble, numbers[: rows * trees].reshape(rows, trees)
+        why = f"cannot be read: {NAMES[form]}'s reader gave leaves that are none"
+        raise ModelRefusedError(why) from None
+    about = said.model_dump(exclude={"nodes", "rates"})
+    return Ensemble(trees, **about), leaves.reshape(rows, len(trees))
 
 
 def known_words(
@@ -197,7 +159,7 @@ def known_words(
     It is asked once about each thing that `about` says: later rows hold other whole numbers.
 
     Raises:
-        UnreadableModelError: as `score_rows`.
+        ModelRefusedError: as `score_rows`.
     """
     holding = _holding("catboost", model or content)
     if (content, about) not in holding.known:
@@ -288,17 +250,22 @@ def _asked(holding: Holding, content: bytes, about: dict[str, Any], **bounds: in
     try:
         found = holding.ask(content, about, **bounds)
     except ContainedError as error:
-        raise UnreadableModelError(why_unscored(error, holding.name)) from None
+        raise ModelRefusedError(why_unscored(error, holding.name)) from None
+    return _unrefused(found)
+
+
+def _unrefused(found: Any) -> Any:
+    """Return an answer that is no refusal."""
     if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
-        raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
+        raise ModelRefusedError(refused[: limits.REASON_CHARACTERS])
     return found
 
 
-def _holding(format: str, model: str | bytes) -> Holding:  # noqa: A002
+def _holding(form: str, model: str | bytes) -> Holding:
     """Return the holder of a model's files; that asked longest ago may be let go for it."""
     with _holders:
-        found = _held.setdefault((format, model), Holding(NAMES[format], _contained(format)))
-        _held.move_to_end((format, model))
+        found = _held.setdefault((form, model), Holding(NAMES[form], _contained(form)))
+        _held.move_to_end((form, model))
         last = _held.popitem(last=False)[1] if len(_held) > _MOST_HELD else None
     if last is not None:
         last.let_go()
@@ -317,38 +284,13 @@ def let_go() -> None:
 class _Leaves(StrictModel):
     """What a reader says of leaves, which lie beside it."""
 
-    nodes: Annotated[tuple[Annotated[int, Field(ge=1, le=_MOST)], ...], Field(min_length=1)]
+    nodes: Annotated[tuple[Annotated[int, Field(ge=1, le=MOST)], ...], Field(min_length=1)]
     rates: tuple[Annotated[float, Field(gt=0.0)], ...]
     penalty: float = Field(ge=0.0)
     start: float | tuple[float, ...] | None
     steps: int = Field(default=1, ge=1, le=100)
-    classes: int = Field(default=2, ge=2, le=_MOST)
+    classes: int = Field(default=2, ge=2, le=MOST)
     factor: float | None = Field(default=1.0, gt=0.0)
-
-
-class _Answer(StrictModel):
-    """What a reader says of a file, which may have taken it over."""
-
-    kinds: Annotated[tuple[Literal["numeric", "categorical"] | None, ...], _FEW]
-    names: Annotated[tuple[str, ...] | None, _FEW]
-    classes: Annotated[tuple[str, ...] | None, _FEW]
-    class_count: int = Field(ge=0, le=_MOST)
-    rows: tuple[Annotated[int, Field(ge=0, le=_MOST_ROWS)], bool] | None = None
-    unserved: int = Field(default=0, ge=0, le=_MOST)
-    categories: Annotated[tuple[tuple[tuple[Category, int], ...] | None, ...], _FEW] = ()
-    takes: Annotated[tuple[tuple[str, str], ...], _FEW] = ()
-    row_seconds: float = Field(default=0.0, ge=0.0, le=limits.MODEL_ROW_SECONDS)
-
-
-def _answered(found: Any, name: str) -> _Answer:
-    """Return a reader's answer."""
-    if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
-        raise UnreadableModelError(refused[: limits.REASON_CHARACTERS])
-    try:
-        return _Answer.model_validate(found)
-    except ValidationError:
-        why = f"cannot be read: {name}'s reader gave an answer that is none"
-        raise UnreadableModelError(why) from None
 
 
 def why_unread(error: ContainedError, name: str) -> str:
@@ -365,33 +307,33 @@ def why_unscored(error: ContainedError, name: str) -> str:
     return f"cannot score these rows: {name} {error.why}"
 
 
-def _other_file(content: bytes, format: str) -> str:  # noqa: A002
+def _other_file(content: bytes, form: str) -> str:
     """Return what a file is that is none of the format, and what to do; "" where nothing tells."""
     begin = content[:_BEGIN].lstrip()
     if begin.startswith(b"{"):
         found = next((one for one, words in _JSON.items() if all(w in content for w in words)), "")
-    elif format == "xgboost" and (begin.startswith((b"binf", b"bs64")) or b"gbtree" in begin):
+    elif form == "xgboost" and (begin.startswith((b"binf", b"bs64")) or b"gbtree" in begin):
         return (
             "XGBoost's old binary format, which XGBoost 3.1 and newer do not read: load it with "
             'an older XGBoost, and save it as save_model("model.ubj")'
         )
     else:
         found = next((one for one, word in _BEGINS.items() if begin.startswith(word)), "")
-    if found == format:
+    if found == form:
         return ""
     if found in NAMES:
         return f"a file of {NAMES[found]}: give it the format, or the ending, of {NAMES[found]}"
-    form = found.partition(" ")[0]
-    return found and f"{NAMES[form]}'s {found.partition(' ')[2]}: save it by {_SAVED[NAMES[form]]}"
+    other, _, what = found.partition(" ")
+    return found and f"{NAMES[other]}'s {what}: save it by {_SAVED[NAMES[other]]}"
 
 
 @functools.cache
-def _contained(format: str) -> Contained:  # noqa: A002
+def _contained(form: str) -> Contained:
     """Return the process whose children read a format, and score with it."""
     return Contained(
-        f"workers.lake.formats.{format}:answer",
+        f"workers.lake.formats.{form}:answer",
         seconds=limits.MODEL_SECONDS,
         memory=limits.MODEL_MEMORY_BYTES,
         fork=True,
-        without=_NOT_NEEDED.get(format, ()),
+        without=_NOT_NEEDED.get(form, ()),
     )

@@ -24,9 +24,10 @@ from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
+from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.layout import Lake, read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, class_word, looked_up
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.lake.model_sandbox import describe_model
 from workers.sources.checkpoints.placed_models import stored_kind
 from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_files import TableLook
@@ -473,10 +474,10 @@ def proposed_manifest(
         raise TerminalError(f"{table} cannot be read as Parquet.")
     try:
         content = read_named(str(model_file), at_most=limits.CHECKPOINT_BYTES)
-        described = describe_model(content, format=form)
+        described = describe_model(content, form=form)
     except OSError as error:
         raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
-    except UnreadableModelError as error:
+    except ModelRefusedError as error:
         raise TerminalError(f"{model_file} {error.why}.") from None
     real = table.resolve()
     place = (Lake(str(real.parent)), real.name)

@@ -1,6 +1,5 @@
 """Contents of the lake: a manifest that is proposed."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -85,7 +84,7 @@ def test_models_of_a_lake_that_lack_a_manifest_get_one(template, privaudit, tmp_
 
 def test_a_column_of_many_values_is_no_label(template, privaudit, monkeypatch):
     def nameless(content: bytes, **how: str) -> ModelDescription:
-        return dataclasses.replace(describe_model(content, **how), classes=None)
+        return describe_model(content, **how).model_copy(update={"classes": None})
 
     monkeypatch.setattr(proposal, "describe_model", nameless)
     assert privaudit(*asked(template)).code == 0

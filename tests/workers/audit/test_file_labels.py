@@ -31,7 +31,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn, Privacy, PrivatisedBy
-from workers.lake.model_sandbox import UnreadableModelError
+from workers.lake.model_sandbox import ModelRefusedError
 from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
@@ -137,7 +137,7 @@ def test_a_night_reads_the_file_beside_the_answers(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (UnreadableModelError("cannot be read: CatBoost crashed"), "it cannot be read: CatBoost"),
+        (ModelRefusedError("cannot be read: CatBoost crashed"), "it cannot be read: CatBoost"),
         (NotEvaluableError(Reason.LABELS_CHANGED, "Gone."), "the reading failed: Gone"),
         (MemoryError("row 7"), "the reading failed: it ended with MemoryError"),
     ],

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
-    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
     frame_in,
     leaves_answer,
     shared_sum,
+    tree_nodes,
     tried,
 )
 
@@ -142,13 +142,12 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
         inside = np.zeros((inner + count, per_round))
         inside[inner:] = values[begin : begin + count]
         begin += count
-        trees += [
-            LeafTree(parents, each, told["learning_rate"], bool(asks[place])) for each in inside.T
-        ]
+        trees += [tree_nodes(parents, each, asks[place]) for each in inside.T]
         found[:, place] += inner
     return leaves_answer(
         np.repeat(found, per_round, axis=1),
         trees,
+        [told["learning_rate"]] * len(trees),
         penalty=float(told["l2_leaf_reg"]),
         start=tuple(starts) if many else float(starts[0]),
         steps=steps,
@@ -184,7 +183,7 @@ def _trial(model: Any, categorical: list[int]) -> NDArray[np.object_]:
     return trial
 
 
-def _rows(model: Any) -> tuple[int, bool] | None:
+def _rows(model: Any) -> dict[str, int] | None:
     """Return how many rows each tree's leaves hold; None of weighted rows, and of many classes.
 
     They are of all rows, whatever sample of them chose the splits. CatBoost 1.2.10 gives leaves'
@@ -199,7 +198,7 @@ def _rows(model: Any) -> tuple[int, bool] | None:
     except AssertionError:
         return None
     count = shared_sum(leaves, np.asarray(model.get_tree_leaf_counts(), dtype=np.int64))
-    return None if count is None else (count, True)
+    return None if count is None else {"count": count, "exact": True}
 
 
 answer = answering(load, describe, predict, known=known, leaves=leaves)

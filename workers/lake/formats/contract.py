@@ -6,9 +6,9 @@ A framework's module runs in a child that holds one model's files: `answering` m
 import mmap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,7 +36,7 @@ _NEAR = 1e-3
 
 
 class ModelRefusedError(Exception):
-    """A model file is well-formed, and still not one to score with; `why` completes "it ..."."""
+    """A model file cannot be scored with; `why` completes "the file ..."."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -67,56 +67,9 @@ class LoadedModel:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRows:
-    """The number of rows that trained a model, as a framework's trees keep it.
-
-    A file that was changed on purpose may say anything: no accusation rests on it.
-
-    Attributes:
-        count: as the trees say it.
-        exact: False where training may have drawn a sample of its rows for the trees: then there
-            were at least as many.
-    """
-
-    count: int
-    exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
-    """Description of a model file by itself.
-
-    Attributes:
-        kinds: of each feature, in the model's order: `numeric`, `categorical`, or None where the
-            file does not say.
-        names: of the features; None where the file has none.
-        classes: as text, in the order of the probabilities; None where the file names none.
-        class_count: how many there are.
-        rows: how many rows trained it; None where the file does not say.
-        unserved_rounds: of boosting that it holds and does not predict with.
-        categories: of each feature, as the framework wrote them, and the model's codes of them;
-            None for a numeric feature, and where the file names none. Models of the same features,
-            the same categories and the same `takes` take the same inputs.
-        takes: what a file itself calls its inputs, and their types; empty where all models of the
-            framework take the same.
-        row_seconds: processor time that a trial row took.
-    """
-
-    kinds: tuple[str | None, ...]
-    names: tuple[str, ...] | None
-    classes: tuple[str, ...] | None
-    class_count: int
-    rows: CountedRows | None = None
-    unserved_rounds: int = 0
-    categories: Categories = field(default=(), compare=False, repr=False)
-    takes: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
-    row_seconds: float = field(default=0.0, compare=False, repr=False)
-
-
 Load = Callable[[bytes], LoadedModel]
 Describe = Callable[[LoadedModel], dict[str, Any]]
-"""What a file says of itself, as JSON holds it; the keys are those of `ModelDescription`."""
+"""What a file says of itself, as JSON holds it; the keys are `inputs.ModelDescription`'s."""
 Predict = Callable[[LoadedModel, mmap.mmap], NDArray[np.float64]]
 """Probabilities of rows, shape (records, classes), which may be NaN; given the features as
 `workers.lake.formats.inputs` makes them for the framework: see `frame_in` and `matrix_in`."""
@@ -153,42 +106,30 @@ def answering(
     return answer
 
 
-class LeafTree(NamedTuple):
-    """A tree as `privcore.attacks.label_sums.Tree` takes it, without what a child need not import.
+def tree_nodes(
+    parents: NDArray[Any], values: NDArray[Any], asks: Any, added: Any = 0.0
+) -> NDArray[np.float64]:
+    """Return a tree's nodes for `leaves_answer`; each as `privcore.attacks.label_sums.Tree` has it.
 
-    Attributes:
-        parents: shape (nodes,), -1 at the root.
-        values: shape (nodes,).
-        rate: the learning rate.
-        asks: shape (nodes,) or one for all, whether a node asks for a category.
-        added: shape (nodes,) or one for all, to the penalty of leaves.
+    Those are no import of a child's.
     """
-
-    parents: NDArray[Any]
-    values: NDArray[Any]
-    rate: float
-    asks: NDArray[np.bool_] | bool = False
-    added: NDArray[np.float64] | float = 0.0
+    columns = np.broadcast_arrays(parents, values, asks, added)
+    return np.column_stack(columns).astype(np.float64)
 
 
-def leaves_answer(leaves: NDArray[Any], trees: Sequence[LeafTree], **said: Any) -> WithBytes:
+def leaves_answer(
+    leaves: NDArray[Any], trees: Sequence[NDArray[np.float64]], rates: Sequence[float], **said: Any
+) -> WithBytes:
     """Return the leaves of rows, and their trees, as `model_sandbox.read_leaves` reads them.
 
     Args:
         leaves: shape (records, trees), the node of each record's leaf.
-        trees: in the order of an `Ensemble`.
+        trees: each one's `tree_nodes`, in the order of an `Ensemble`.
+        rates: learning rate of each.
         said: what an `Ensemble` has beside trees.
     """
-    sizes = [len(tree.parents) for tree in trees]
-    said |= {"nodes": sizes, "rates": [tree.rate for tree in trees]}
-    parts = [np.ascontiguousarray(leaves, dtype=np.int32)]
-    parts += [np.asarray(tree.parents, dtype=np.int32) for tree in trees]
-    for name, kind in (("asks", np.int32), ("values", np.float64), ("added", np.float64)):
-        parts += [
-            np.broadcast_to(getattr(tree, name), size).astype(kind)
-            for tree, size in zip(trees, sizes, strict=True)
-        ]
-    return WithBytes(said, b"".join(part.tobytes() for part in parts))
+    said |= {"nodes": [len(tree) for tree in trees], "rates": rates}
+    return WithBytes(said, np.concatenate(trees).tobytes() + leaves.astype(np.int32).tobytes())
 
 
 def matrix_in(given: mmap.mmap, kind: Any, width: int) -> NDArray[Any]:
@@ -267,18 +208,11 @@ def check_lengths(lengths: set[int], expected: int) -> None:
         raise ModelRefusedError("has a tree whose arrays are of different lengths")
 
 
-def whole_sum(leaves: NDArray[np.float64]) -> int | None:
-    """Return the sum of one tree's counts of rows by leaf, or None if these are no counts.
-
-    Weights of rows show as leaves that are not whole, but for weights that are whole themselves.
-    """
-    return shared_sum(leaves, np.array([leaves.size]))
-
-
 def shared_sum(leaves: NDArray[np.float64], sizes: NDArray[np.integer]) -> int | None:
     """Return the sum of counts by leaf that all trees share, or None if there is none.
 
-    Trees that differ are of samples, or of other days' rows, where training was resumed.
+    Trees that differ are of samples, or of other days' rows, where training was resumed. Weights of
+    rows show as leaves that are not whole, but for weights that are whole themselves.
 
     Args:
         leaves: counts of all trees, one tree after another.
@@ -295,9 +229,3 @@ def shared_sum(leaves: NDArray[np.float64], sizes: NDArray[np.integer]) -> int |
     totals = np.add.reduceat(counts, starts)
     total = float(totals[0])
     return int(total) if 0 < total < _MOST and np.all(totals == total) else None
-
-
-def same_count(counts: Iterable[int | None]) -> int | None:
-    """Return the count that all trees share, or None; see `shared_sum`."""
-    found = set(counts)
-    return found.pop() if len(found) == 1 else None

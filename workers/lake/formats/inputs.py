@@ -12,16 +12,19 @@ import os
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field
 
+from workers.lake import limits
 from workers.lake.formats import NUMBERS
-from workers.lake.formats.contract import TENSORS, Categories, Category, ModelDescription
+from workers.lake.formats.contract import TENSORS, Categories, Category
 from workers.lake.manifest import Manifest
+from workers.strict_model import StrictModel
 
 _WRITTEN_MISSING = ("nan", "NaN", "None", "<NA>", "NaT")
 """Words as which pandas and Python write a missing value as text."""
@@ -40,6 +43,48 @@ _SEALS = (
     if hasattr(fcntl, "F_SEAL_SEAL")
     else 0
 )
+
+
+MOST = 1 << 20
+"""Features, classes and rounds that a model has at most."""
+_FEW = Field(max_length=MOST)
+
+
+class CountedRows(StrictModel):
+    """The number of rows that trained a model, as a framework's trees keep it.
+
+    A file that was changed on purpose may say anything: no accusation rests on it. Where training
+    may have drawn a sample of its rows for the trees, `exact` is false: there were at least as
+    many.
+    """
+
+    count: int = Field(ge=0, le=1 << 53)
+    exact: bool
+
+
+class ModelDescription(StrictModel):
+    """Description of a model file by itself, which may have taken its reader over."""
+
+    kinds: Annotated[tuple[Literal["numeric", "categorical"] | None, ...], _FEW]
+    """Kind of each feature, in the model's order; None where the file does not say."""
+    names: Annotated[tuple[str, ...] | None, _FEW] = None
+    """Names of the features; None where the file has none."""
+    classes: Annotated[tuple[str, ...] | None, _FEW] = None
+    """Classes as text, in the order of the probabilities; None where the file names none."""
+    class_count: int = Field(ge=0, le=MOST)
+    rows: CountedRows | None = None
+    """Rows that trained it; None where the file does not say."""
+    unserved_rounds: int = Field(default=0, ge=0, le=MOST)
+    """Rounds of boosting that it holds and does not predict with."""
+    categories: Annotated[Categories, _FEW] = Field(default=(), repr=False)
+    """Of each feature, the categories as the framework wrote them, and the model's codes of them;
+    None for a numeric feature, and where the file names none. Models of the same features, the same
+    categories and the same `takes` take the same inputs."""
+    takes: Annotated[tuple[tuple[str, str], ...], _FEW] = ()
+    """What a file itself calls its inputs, and their types; empty where all models of the framework
+    take the same."""
+    row_seconds: float = Field(default=0.0, ge=0.0, le=limits.MODEL_ROW_SECONDS)
+    """Processor time that a trial row took."""
 
 
 class InputsRefusedError(Exception):

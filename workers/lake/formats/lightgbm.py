@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Category,
-    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -26,7 +25,7 @@ from workers.lake.formats.contract import (
     check_places,
     leaves_answer,
     matrix_in,
-    same_count,
+    tree_nodes,
     tried,
     two_columns,
 )
@@ -151,13 +150,13 @@ def _parameters(text: str) -> dict[str, str]:
     return dict(re.findall(r"^\[(\w+): ([^]\n]*)\]$", text, re.MULTILINE))
 
 
-def _rows(trees: list[dict[str, str]]) -> tuple[int, bool] | None:
+def _rows(trees: list[dict[str, str]]) -> dict[str, int] | None:
     """Return from how many rows the trees were grown, weighted or not, if from as many each."""
     grown = [tree for tree in trees if int(tree["num_leaves"]) > 1]
     if not all("internal_count" in tree for tree in grown):
         return None
-    count = same_count(int(tree["internal_count"].split()[0]) for tree in grown)
-    return None if count is None or count < 1 else (count, True)
+    counts = {int(tree["internal_count"].split()[0]) for tree in grown}
+    return {"count": counts.pop(), "exact": True} if len(counts) == 1 and min(counts) > 0 else None
 
 
 def _check_tree(tree: Mapping[str, str], width: int) -> None:
@@ -206,14 +205,12 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
         raise ModelRefusedError("was not trained for one binary label of sigmoid 1, or several "
                                 "classes that exclude each other")  # fmt: skip
     classes = per_round if many else 2
-    rate, rates = (
-        float(told.get("learning_rate", "0.1")),
-        [float(one["shrinkage"]) for one in parts],
-    )
+    rate = float(told.get("learning_rate", "0.1"))
+    rates = [float(one["shrinkage"]) for one in parts]
     known = [info.count(":") + 1 for info in header["feature_infos"].split()]
     is_sorted = np.array(known) > int(told.get("max_cat_to_onehot", "4"))
     trees, inner = [], []
-    for part, own in zip(parts, rates, strict=True):
+    for part in parts:
         below = int(part["num_leaves"]) - 1
         parents = np.full(2 * below + 1, -1)
         for side in ("left_child", "right_child") if below else ():
@@ -228,13 +225,14 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
             above = parents[below:]
             added[below:] = (asks[above] > 0) & is_sorted[features[above]]
             added *= float(told.get("cat_l2", "10"))
-        trees.append(LeafTree(parents, values, rate if own == 1.0 else own, asks > 0, added))
+        trees.append(tree_nodes(parents, values, asks > 0, added))
         inner.append(below)
     rows = matrix_in(given, np.float64, len(loaded.categories))
     found = loaded.model.predict(rows, pred_leaf=True, num_iteration=rounds, num_threads=1)
     return leaves_answer(
         np.asarray(found).reshape(len(rows), -1) + np.array(inner),
         trees,
+        [rate if own == 1.0 else own for own in rates],
         penalty=float(told.get("lambda_l2", "0")),
         start=None if rates[0] == 1.0 else 0.0,
         classes=classes,

@@ -14,7 +14,6 @@ from scipy.special import expit, softmax
 from workers.contained_child import WithBytes
 from workers.lake.formats.contract import (
     Categories,
-    LeafTree,
     LoadedModel,
     ModelRefusedError,
     answering,
@@ -23,9 +22,10 @@ from workers.lake.formats.contract import (
     check_places,
     leaves_answer,
     matrix_in,
+    shared_sum,
+    tree_nodes,
     tried,
     two_columns,
-    whole_sum,
 )
 
 _TRIAL = 64  # rows
@@ -59,7 +59,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
         "classes": None,
         "class_count": classes,
         "rows": _rows(learner),
-        "unserved": _unserved_rounds(loaded.model),
+        "unserved_rounds": _unserved_rounds(loaded.model),
         "categories": loaded.categories,
         "row_seconds": seconds,
     }
@@ -175,7 +175,7 @@ def _check_rounds(model: Any) -> None:
         )
 
 
-def _rows(learner: dict[str, Any]) -> tuple[int, bool] | None:
+def _rows(learner: dict[str, Any]) -> dict[str, int] | None:
     """Return from how many rows the first tree was grown, at least; None where weights show.
 
     Before the first tree all rows have one prediction, and with it one second derivative (of
@@ -196,8 +196,9 @@ def _rows(learner: dict[str, Any]) -> tuple[int, bool] | None:
     if not trees or not derivative > _FLAT:
         return None
     leaf = np.array(trees[0]["left_children"]) == -1
-    count = whole_sum(np.array(trees[0]["sum_hessian"], dtype=np.float64)[leaf] / derivative)
-    return None if count is None else (count, False)
+    counts = np.array(trees[0]["sum_hessian"], dtype=np.float64)[leaf] / derivative
+    count = shared_sum(counts, np.array([counts.size]))
+    return None if count is None else {"count": count, "exact": False}
 
 
 def _base_score(learner: dict[str, Any]) -> NDArray[np.float64]:
@@ -270,11 +271,12 @@ def leaves(loaded: LoadedModel, given: mmap.mmap, most: int) -> WithBytes:
         above = np.array(tree["parents"], dtype=np.int64)
         parents, asks = np.where(above < 0x7FFFFFFF, above, -1), np.zeros(len(above), dtype=bool)
         asks[np.array(tree["categories_nodes"], dtype=np.int64)] = True
-        trees.append(LeafTree(parents, np.array(tree["split_conditions"]), rate, asks))
+        trees.append(tree_nodes(parents, np.array(tree["split_conditions"]), asks))
     one = float(begin[0])
     return leaves_answer(
         np.asarray(found).reshape(len(rows), -1),
         trees,
+        [rate] * len(trees),
         penalty=penalty,
         start=tuple(np.resize(begin, classes)) if many else math.log(one) - math.log1p(-one),
         classes=classes,

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import itertools
 import json
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -276,8 +277,9 @@ def lake_checkpoints(
             f"{trained.last}, so it never saw the labels of {day}.",
         )
     first = _first_day(target.manifest, day, plan)
-    earlier = lake.proxy_day(model, first, within_days=plan.proxy_within_days)
-    proxy_day = earlier or lake.first_proxy_day(model, first, day)
+    earlier = (first - dt.timedelta(days=back) for back in range(1, plan.proxy_within_days + 1))
+    later = (first + dt.timedelta(days=step) for step in range((day - first).days))
+    proxy_day = lake.first_checkpoint(model, itertools.chain(earlier, later))
     if proxy_day is None:
         raise no_proxy(model, first, plan)
     return target, read_checkpoint(lake, model, proxy_day)

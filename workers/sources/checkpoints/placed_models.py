@@ -129,7 +129,7 @@ def read_model_file(
     """
     content = file.read(model)
     form = file.format or paths.known_format
-    described = describe_checkpoint(content, model, file.day, format=form)
+    described = describe_checkpoint(content, model, file.day, form=form)
     unnamed, count = "Column_" if form == "lightgbm" else "f", len(described.kinds)
     names = paths.features or described.names or [f"{unnamed}{place}" for place in range(count)]
     if len(names) != count:

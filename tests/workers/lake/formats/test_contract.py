@@ -13,9 +13,9 @@ import xgboost
 
 from privcore.attacks.label_sums import LabelSums, label_sums
 from workers.lake.formats import NUMBERS
-from workers.lake.formats.contract import CountedRows, same_count, whole_sum
-from workers.lake.formats.inputs import ModelInputs
-from workers.lake.model_sandbox import UnreadableModelError, describe_model, read_leaves
+from workers.lake.formats.contract import shared_sum
+from workers.lake.formats.inputs import CountedRows, ModelInputs
+from workers.lake.model_sandbox import ModelRefusedError, describe_model, read_leaves
 
 ROWS = 600
 RANDOM = np.random.default_rng(3)
@@ -23,7 +23,7 @@ X = RANDOM.normal(size=(ROWS, 3))
 CLASSES = np.digitize(X[:, 0] + RANDOM.normal(size=ROWS), [-0.3, 0.9])
 LATE = (CLASSES > 1).astype(int)
 WEIGHTS = RANDOM.random(ROWS) + 0.5
-EXACT, LEAST = CountedRows(ROWS, exact=True), CountedRows(ROWS, exact=False)
+EXACT, LEAST = CountedRows(count=ROWS, exact=True), CountedRows(count=ROWS, exact=False)
 
 
 def of_catboost(
@@ -69,7 +69,7 @@ def of_xgboost(*, many: bool = False, weight: Any = None, **more: Any) -> bytes:
 
 def rows_of(content: bytes, name: str) -> CountedRows | None:
     """Return the rows that a file says of itself."""
-    return describe_model(content, format=name).rows
+    return describe_model(content, form=name).rows
 
 
 @pytest.mark.parametrize(
@@ -137,19 +137,14 @@ def of_xgboost_as_json() -> bytes:
      ([-1.0, 4.0], None), ([1e300], None), ([100_000.02, 0.0], 100_000)],
 )  # fmt: skip
 def test_leaves_that_are_whole_are_counts(leaves: list[float], expected: int | None) -> None:
-    assert whole_sum(np.array(leaves)) == expected
-
-
-def test_trees_that_differ_have_no_count() -> None:
-    assert same_count([5, 5]) == 5
-    assert same_count([5, 6]) is same_count([]) is same_count([None]) is None
+    assert shared_sum(np.array(leaves), np.array([len(leaves)])) == expected
 
 
 def read_in(frame: pl.DataFrame, content: bytes, name: str, labels: np.ndarray = LATE) -> LabelSums:
     """Return the label sums of a file, by the rows of a table."""
-    describe_model(content, format=name)
+    describe_model(content, form=name)
     inputs = ModelInputs(frame, matrix=name != "catboost")
-    return label_sums(*read_leaves(content, inputs, format=name, most=100), labels)
+    return label_sums(*read_leaves(content, inputs, form=name, most=100), labels)
 
 
 def read_at(rows: np.ndarray, content: bytes, name: str, labels: np.ndarray = LATE) -> LabelSums:
@@ -337,7 +332,7 @@ def test_categories_leave_the_sums_exact_and_boxes_open(
     assert 0 < found.numeric.mean() < 1.0
     # A node of the same records, whatever category each has, is a box of numbers alone.
     ensemble, leaves = read_leaves(
-        content, ModelInputs(rows, matrix=name != "catboost"), format=name, most=100
+        content, ModelInputs(rows, matrix=name != "catboost"), form=name, most=100
     )
     for tree, leaf in zip(ensemble.trees, leaves.T, strict=True):
         assert tree.asks is not None
@@ -424,5 +419,5 @@ def test_where_a_leaf_is_another_step_nothing_is_read(
 def test_models_of_other_leaves_are_refused(
     name: str, made: Callable[..., bytes], more: dict[str, Any]
 ) -> None:
-    with pytest.raises(UnreadableModelError, match="was not trained for one binary label"):
+    with pytest.raises(ModelRefusedError, match="was not trained for one binary label"):
         sums_of(made(**more), name)

@@ -33,7 +33,7 @@ from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.lake.checkpoints import Checkpoint
 from workers.lake.manifest import Feature, Manifest
-from workers.lake.model_sandbox import UnreadableModelError, describe_model
+from workers.lake.model_sandbox import ModelRefusedError, describe_model
 
 ROWS = 240
 Says = Callable[[pd.DataFrame], Any]
@@ -217,7 +217,7 @@ def as_audited(form: str, content: bytes, frame: pd.DataFrame, folder: pathlib.P
     """Return an audit's probabilities of what pandas writes to Parquet."""
     frame.to_parquet(folder / "rows.parquet")
     batch = Batch(pq.read_table(folder / "rows.parquet"), "rows.parquet", ("rows.parquet", 0, 0))
-    checkpoint = Checkpoint(manifest_of(form), "", content, describe_model(content, format=form))
+    checkpoint = Checkpoint(manifest_of(form), "", content, describe_model(content, form=form))
     return probabilities(checkpoint, batch.features(checkpoint.manifest))
 
 
@@ -243,7 +243,7 @@ def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(
                 continue
             try:
                 found = as_audited(form, content, asked, tmp_path)
-            except (NotEvaluableError, UnreadableModelError):
+            except (NotEvaluableError, ModelRefusedError):
                 refused |= {name} if asked is frame else set()
                 continue
             np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0, err_msg=name)

@@ -24,7 +24,7 @@ from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.inputs import InputsRefusedError, inputs_of
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature
-from workers.lake.model_sandbox import ModelDescription, UnreadableModelError, describe_model
+from workers.lake.model_sandbox import ModelDescription, ModelRefusedError, describe_model
 from workers.memorization.onnx_model import load_onnx
 
 node = onnx.helper.make_node
@@ -91,8 +91,8 @@ def a_long_chain(nodes: int, width: int) -> bytes:
     ids=["mean", "sum", "size"],
 )
 def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -> None:
-    with pytest.raises(UnreadableModelError, match=f"^scores a row differently {how} than in a "):
-        describe_model(content, format="onnx")
+    with pytest.raises(ModelRefusedError, match=f"^scores a row differently {how} than in a "):
+        describe_model(content, form="onnx")
 
 
 def with_outputs(*more: tuple[str, int, Any], classes: int = 2) -> bytes:
@@ -128,13 +128,13 @@ HALVED = ("H", HALF, node("Cast", ["Y"], ["H"], to=HALF))
 def test_a_model_that_answers_more_than_its_probabilities_is_refused(
     content: bytes, why: str
 ) -> None:
-    with pytest.raises(UnreadableModelError, match=f"^{why}"):
-        describe_model(content, format="onnx")
+    with pytest.raises(ModelRefusedError, match=f"^{why}"):
+        describe_model(content, form="onnx")
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_label_beside_the_probabilities_is_fine(classes: int) -> None:
-    said = describe_model(with_outputs(MOST_PROBABLE, classes=classes), format="onnx")
+    said = describe_model(with_outputs(MOST_PROBABLE, classes=classes), form="onnx")
     assert said.class_count == classes
 
 
@@ -160,9 +160,9 @@ def test_telemetry_is_off_before_a_file_is_opened(
 def test_a_model_that_takes_long_for_a_row_is_refused() -> None:
     content = a_long_chain(150, 4_000)
     assert len(content) < 10_000
-    with pytest.raises(UnreadableModelError, match=r"takes 0\.\d+ seconds of processor time to sc"):
-        describe_model(content, format="onnx")
-    describe_model(a_long_chain(10, 100), format="onnx")
+    with pytest.raises(ModelRefusedError, match=r"takes 0\.\d+ seconds of processor time to sc"):
+        describe_model(content, form="onnx")
+    describe_model(a_long_chain(10, 100), form="onnx")
     assert limits.MODEL_ROW_SECONDS * onnx_format._TRIAL < limits.MODEL_SECONDS
 
 
@@ -202,7 +202,7 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
         trained = rows.filter(pl.col("split") == "train")
         manifest = manifest_for(model="good", day=day, features=features, privacy=declared(0.5))
         content = of_one_user_each(trained["user"], trained["late"])
-        write_checkpoint(lake, manifest.model_dump(), content, format="onnx")
+        write_checkpoint(lake, manifest.model_dump(), content, form="onnx")
     row = audited(lake)
     assert row.verdict == "violated", row.reason
 
@@ -211,7 +211,7 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
 def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
     number: float, refused: bool
 ) -> None:
-    described = ModelDescription((None,), None, None, 2, takes=(("X", "tensor(int64)"),))
+    described = ModelDescription(kinds=(None,), class_count=2, takes=(("X", "tensor(int64)"),))
     manifest = manifest_for(format="onnx")
     frame = pl.DataFrame({FEATURES[0].name: [number]})
     if refused:
@@ -236,5 +236,5 @@ def test_an_onnx_model_that_answers_by_chance_is_refused(chance: onnx.NodeProto)
     more = [numpy_helper.from_array(np.array(0.1, np.float32), "ratio")]
     more += [numpy_helper.from_array(np.array(1, np.bool_), "training")]
     nodes = [SCORES, chance, helper.make_node("Add", ["S", "R"], ["T"]), ANSWER]
-    with pytest.raises(UnreadableModelError, match="may answer by chance"):
-        describe_model(onnx_file(nodes, weights=[ONES, *more]), format="onnx")
+    with pytest.raises(ModelRefusedError, match="may answer by chance"):
+        describe_model(onnx_file(nodes, weights=[ONES, *more]), form="onnx")
