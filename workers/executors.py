@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from workers.isolation import private_folder
@@ -71,13 +71,15 @@ class LostWorkerError(TransientError):
     """Workers that ran one item kept dying: the item may be what kills them."""
 
 
-class Executor(Protocol):
-    """Applies a function to many items; results come in any order."""
+class InProcess:
+    """Applies a function to many items, here and now; others do it elsewhere (`Executor`)."""
 
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
-        """Yield `function(shared, item)` for every item, in any order."""
+        """Yield `function(shared, item)` for every item; in any order, where others do it."""
+        for item in items:
+            yield self._call(function, shared, item, None)
 
     def total(
         self,
@@ -95,6 +97,13 @@ class Executor(Protocol):
         Raises:
             DeadlinePassedError: the deadline passed before all was done.
         """
+        made: Any = None
+        for item in items:
+            check_deadline(deadline)
+            report, result = self._call(function, shared, item, deadline)
+            on_done(report)
+            made = result if made is None else made + result
+        return None if made is None else Total(made)
 
     def fold(
         self,
@@ -109,35 +118,6 @@ class Executor(Protocol):
         made = self.total(function, shared, items, on_done=on_done, deadline=deadline)
         return None if made is None else made.get()
 
-
-class InProcess(Executor):
-    """Does the work here and now; what most tests use."""
-
-    def map(
-        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
-    ) -> Iterator[Result]:
-        """Yield the results in the order of the items."""
-        for item in items:
-            yield self._call(function, shared, item, None)
-
-    def total(
-        self,
-        function: Callable[[Shared, Item], tuple[Report, Result]],
-        shared: Shared,
-        items: Iterable[Item],
-        *,
-        on_done: Callable[[Report], None],
-        deadline: dt.datetime | None = None,
-    ) -> "Total[Result] | None":
-        """Return the sum of all results, None without items; `on_done` gets each item's report."""
-        made: Any = None
-        for item in items:
-            check_deadline(deadline)
-            report, result = self._call(function, shared, item, deadline)
-            on_done(report)
-            made = result if made is None else made + result
-        return None if made is None else Total(made)
-
     def _call(
         self,
         function: Callable[[Shared, Item], Result],
@@ -145,12 +125,15 @@ class InProcess(Executor):
         item: Item,
         _deadline: dt.datetime | None,
     ) -> Result:
-        """Do the work on one item; a subclass does it elsewhere."""
         return function(shared, item)
 
 
+Executor = InProcess
+"""The type of all executors: this process, a child of it, or Ray."""
+
+
 @dataclass(frozen=True, slots=True)
-class OnRay(Executor):
+class OnRay(InProcess):
     """Does the work in tasks on the Ray that this process is connected to.
 
     Work in flight is bounded. A task is tried again where a worker or node was lost or the function
@@ -162,15 +145,13 @@ class OnRay(Executor):
     """
 
     def map(
-        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
+        self, function: Callable[..., Result], shared: Shared, items: Iterable[Item], *values: Any
     ) -> Iterator[Result]:
-        """Yield the results as they come, or raise what the function raises."""
-        return self.map_references(function, (ray.put(shared),), items)
+        """Yield the results as they come, or raise what the function raises.
 
-    def map_references(
-        self, function: Callable[..., Result], references: tuple[Any, ...], items: Iterable[Item]
-    ) -> Iterator[Result]:
-        """Yield `function(*values, item)` for every item, of values that references stand for."""
+        It is given `values`, which are references, between what is shared and the item.
+        """
+        references = (ray.put(shared), *values)
         task = self._task(function)
         limit = self._limit()
         pending: list[Any] = []
@@ -505,8 +486,7 @@ class Total(Generic[Added]):
         """Yield `function((shared, sum), item)` for every item, in any order."""
         if self.executor is None:
             return InProcess().map(function, (shared, self.value), items)
-        references = (ray.put(shared), self.value)
-        return self.executor.map_references(_paired(function), references, items)
+        return self.executor.map(_paired(function), shared, items, self.value)
 
 
 def _paired(

@@ -5,9 +5,8 @@ import pathlib
 import random
 from typing import Any
 
+from tests.support.audits import recorded
 from tests.support.lake import DAY, EVE, declared, edit_manifest, label_path, label_rows, put_model
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake
 from workers.plan import Plan
@@ -59,7 +58,7 @@ def audited(lake: Lake, kind: str, content: bytes) -> dict[str, Any]:
         edit_manifest(lake, "good", DAY, sha256=hashlib.sha256(content).hexdigest())
     else:
         label_path(lake, "flights").write_bytes(content)
-    audit = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    audit = recorded(lake, PLAN).audit
     return {
         "status": str(audit.status),
         "verdict": str(audit.verdict),

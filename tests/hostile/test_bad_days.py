@@ -6,12 +6,11 @@ import pathlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from privcore.exceptions import TransientError
-from tests.support.audits import run_audits
+from tests.support.audits import recorded, run_audits
 from tests.support.contained_calls import wait
 from tests.support.in_a_child import nothing, stops_at
 from tests.support.lake import (
@@ -29,7 +28,6 @@ from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.contained import Contained, ContainedError
 from workers.executors import InProcess, OneChild
-from workers.lake.layout import Lake
 
 
 def descendants(process: int) -> list[int]:
@@ -47,7 +45,7 @@ def stop(process: int) -> None:
 
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
-def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Contained]:
+def call(request, monkeypatch):
     monkeypatch.setattr(contained, "_GRACE", 1.0)
     made = Contained(
         f"{wait.__module__}:{wait.__name__}", seconds=2, memory=1 << 30, fork=request.param
@@ -57,9 +55,7 @@ def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.slow
-def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
-    call: Contained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(call, monkeypatch):
     started, start = [], call._start
 
     def start_and_stop_later() -> bool:
@@ -76,7 +72,7 @@ def test_a_reader_that_is_stopped_in_the_middle_of_a_call_is_given_up(
     assert call(b"third") == "third"
 
 
-def test_a_reader_that_is_stopped_is_not_waited_for_at_the_end(call: Contained) -> None:
+def test_a_reader_that_is_stopped_is_not_waited_for_at_the_end(call):
     call(b"first")
     stop(call._process.pid)
     begin = time.monotonic()
@@ -85,9 +81,7 @@ def test_a_reader_that_is_stopped_is_not_waited_for_at_the_end(call: Contained) 
 
 
 @pytest.mark.slow
-def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_child_that_is_stopped_is_given_up_without_a_deadline(monkeypatch):
     with OneChild() as child:
         assert list(child.map(nothing, None, [1])) == [1]
         stop(child._process.pid)
@@ -99,9 +93,9 @@ def test_a_child_that_is_stopped_is_given_up_without_a_deadline(
 
 
 @pytest.mark.slow
-def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) -> None:
+def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template):
     """Ray notices nothing: a processor is lost, and the deadline ends what waits for the worker."""
-    undisturbed = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+    undisturbed = recorded(template)
     done: list[None] = []
     with executors.on_ray("local", cpus=2) as executor:
         list(executor.map(nothing, None, range(8)))  # so that both workers run
@@ -115,10 +109,8 @@ def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template: Lake) ->
     assert figures(after) == figures(undisturbed)
 
 
-def test_a_clock_that_jumps_back_changes_no_figure(
-    template: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    undisturbed = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+def test_a_clock_that_jumps_back_changes_no_figure(template, monkeypatch):
+    undisturbed = recorded(template)
     now, asked = executors._now, [0]
 
     def jumped() -> dt.datetime:
@@ -134,9 +126,7 @@ def test_a_clock_that_jumps_back_changes_no_figure(
     assert asked[0] > 1
 
 
-def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(
-    template: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(template, monkeypatch):
     deadline = executors._now() + dt.timedelta(hours=1)
     monkeypatch.setattr(executors, "_now", lambda: deadline + dt.timedelta(days=3))
     (record,) = run_audits(
@@ -145,7 +135,7 @@ def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(
     assert (record.audit.status, record.audit.detail) == ("not_evaluable", "deadline")
 
 
-def test_datasets_whose_names_differ_in_case_are_two(lake: Lake) -> None:
+def test_datasets_whose_names_differ_in_case_are_two(lake):
     clone_model(lake, "upper")
     labels = pathlib.Path(lake.uri, "labels")
     (labels / "upper-labels").rename(labels / "Flights")

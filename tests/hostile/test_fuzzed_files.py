@@ -6,19 +6,17 @@ and every file that has ever ended a process or an audit with an error.
 
 import functools
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 
 from tests.hostile.fuzz import KINDS, SECONDS, audited, make_lake
 from workers.lake import checkpoints, limits, model_sandbox
-from workers.lake.layout import Lake
 
 CORPUS = sorted(pathlib.Path(__file__).with_name("corpus").iterdir())
 
 
 @pytest.fixture(scope="module")
-def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Lake]]:
+def lakes(tmp_path_factory):
     """Yield a lake for each kind of file; CatBoost reads a checkpoint that stays once."""
     with pytest.MonkeyPatch.context() as patched:
         describe = functools.lru_cache(8)(checkpoints.describe_model)
@@ -30,7 +28,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Lake]]
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
-def test_a_kept_file_ends_as_a_record(path: pathlib.Path, lakes: dict[str, Lake]) -> None:
+def test_a_kept_file_ends_as_a_record(path, lakes):
     kind = path.name.partition("-")[0]
     said = audited(lakes[kind], kind, path.read_bytes())
     assert said["status"] in {"evaluated", "not_evaluable"}, said

@@ -3,7 +3,6 @@
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tests.hostile.night import Hostile, check, make_template, play
 from workers.audit import accounting
 from workers.contained import Contained
 from workers.executors import on_ray
-from workers.lake.layout import Lake
 
 KINDS = inputs_by_kind()
 INPUTS = [hostile for inputs in KINDS.values() for hostile in inputs]
@@ -32,7 +30,7 @@ OF_EACH_KIND = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def soon_given_up() -> Iterator[None]:
+def soon_given_up():
     """Give arithmetic without end a smaller bound: two seconds show as much as sixty."""
     with pytest.MonkeyPatch.context() as patched:
         bounded = Contained(f"{accounting.__name__}:answer", seconds=2, memory=1 << 29)
@@ -41,14 +39,12 @@ def soon_given_up() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def template(tmp_path_factory):
     return make_template(tmp_path_factory.mktemp("hostile") / "template")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    template: Lake, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Any]]:
+def undisturbed(template, tmp_path_factory):
     """Yield what the seven records say without a hostile input; Ray runs."""
     with on_ray("local", 2):
         night = play(template, tmp_path_factory.mktemp("undisturbed"), None, [])
@@ -62,13 +58,7 @@ def _given(hostile: Hostile) -> Any:
 
 
 @pytest.mark.parametrize("hostile", [_given(hostile) for hostile in INPUTS])
-def test_a_night_goes_on(
-    template: Lake,
-    undisturbed: dict[str, Any],
-    hostile: Hostile,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_night_goes_on(template, undisturbed, hostile, tmp_path, monkeypatch):
     heard: list[Any] = []
     monkeypatch.setattr(
         flows.notify.alerts, "deliver", lambda alert, _: heard.append(alert.payload())
@@ -78,7 +68,7 @@ def test_a_night_goes_on(
     shutil.rmtree(tmp_path)
 
 
-def test_the_documented_table_counts_the_inputs_and_one_of_each_kind_is_always_played() -> None:
+def test_the_documented_table_counts_the_inputs_and_one_of_each_kind_is_always_played():
     names = {hostile.name for hostile in INPUTS}
     assert len(names) == len(INPUTS)
     assert names >= OF_EACH_KIND

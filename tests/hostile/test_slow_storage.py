@@ -5,7 +5,7 @@ import datetime as dt
 import pathlib
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -59,11 +59,7 @@ def on_two_processors() -> contextlib.AbstractContextManager[Executor]:
     ],
     ids=["labels, with Ray", "labels, without Ray", "a model file"],
 )
-def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(
-    prefix: str,
-    started: Callable[[], contextlib.AbstractContextManager[Executor]],
-    tmp_path: pathlib.Path,
-) -> None:
+def test_storage_at_1_kb_a_second_ends_at_the_deadline_and_others_go_on(prefix, started, tmp_path):
     """Reading them once would take minutes."""
     with slow(tmp_path, below(prefix, Fault.SLOW)) as lake, started() as executor:
         begun = time.monotonic()
@@ -78,9 +74,7 @@ def endless(_method: str, path: str) -> Fault | None:
 
 
 @pytest.mark.slow
-def test_a_listing_without_end_ends_at_the_deadline_and_others_go_on(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_listing_without_end_ends_at_the_deadline_and_others_go_on(tmp_path):
     """Arrow asks for page after page: 88 MB in 20 seconds. It goes on until the process ends."""
     with slow(tmp_path, endless) as lake, OneChild() as executor:
         begun = time.monotonic()

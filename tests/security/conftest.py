@@ -3,11 +3,10 @@
 import pytest
 
 from tests.support.lake import clone_model
-from workers.lake.layout import Lake
 
 
 @pytest.fixture
-def lake(lake: Lake) -> Lake:
+def lake(lake):
     """Return a lake of two good models; `bad` is to be damaged."""
     clone_model(lake, "bad")
     return lake

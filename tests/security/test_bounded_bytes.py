@@ -16,11 +16,10 @@ import pytest
 
 from flows.failures import in_one_sentence
 from privcore.exceptions import InvalidInputError, TerminalError
-from tests.conftest import Limit
+from tests.support.audits import audited
 from tests.support.lake import (
     DAY,
     EVE,
-    PLAN,
     edit_manifest,
     label_path,
     label_rows,
@@ -29,12 +28,10 @@ from tests.support.lake import (
     put_labels,
     small_lake,
 )
-from workers.audit.run import run_audit
 from workers.datasets import labelled_images, rated_texts
 from workers.datasets.labelled_images import read_images
 from workers.datasets.rated_texts import read_texts
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
 from workers.labels.columns import distinct_values
 from workers.labels.parquet import read_footer, read_row_group
 from workers.lake import limits
@@ -56,12 +53,12 @@ def counted_memory() -> Iterator[pa.MemoryPool]:
 
 
 def audit(lake: Lake) -> AuditRow:
-    row = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    row = audited(lake, model="bad")
     assert row.status == "not_evaluable", row.reason
     return row
 
 
-def test_a_huge_manifest_is_not_read(lake: Lake) -> None:
+def test_a_huge_manifest_is_not_read(lake):
     manifest = model_path(lake, "bad") / "manifest.json"
     with manifest.open("r+b") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
@@ -69,19 +66,19 @@ def test_a_huge_manifest_is_not_read(lake: Lake) -> None:
     assert (row.detail, f"{limits.MANIFEST_BYTES:,}" in row.reason) == ("too_large", True)
 
 
-def test_a_huge_model_is_not_read(lake: Lake, limit: Limit) -> None:
+def test_a_huge_model_is_not_read(lake, limit):
     sizes = [(model_path(lake, "bad", day) / "model.cbm").stat().st_size for day in (EVE, DAY)]
     size = max(sizes)
     limit("CHECKPOINT_BYTES", size - 1)
     row = audit(lake)
     assert (row.detail, f"{size - 1:,} bytes" in row.reason) == ("too_large", True)
     limit("CHECKPOINT_BYTES", size)
-    read = run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
+    read = audited(lake, model="bad")
     assert read.status == "evaluated"
 
 
 @pytest.mark.parametrize("depth", [1_000, 1_000_000])
-def test_a_deeply_nested_manifest_is_refused(lake: Lake, depth: int) -> None:
+def test_a_deeply_nested_manifest_is_refused(lake, depth):
     text = json.dumps(manifest_of(lake, "bad", DAY) | {"privacy": "NESTED"})
     nested = "[" * depth + "]" * depth
     (model_path(lake, "bad") / "manifest.json").write_text(text.replace('"NESTED"', nested))
@@ -90,7 +87,7 @@ def test_a_deeply_nested_manifest_is_refused(lake: Lake, depth: int) -> None:
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "1e999", "1e308", "1000001", "NaN", "-Infinity"])
-def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> None:
+def test_an_epsilon_out_of_all_bounds_is_refused(lake, number):
     text = json.dumps(manifest_of(lake, "bad", DAY))
     assert text.count('"epsilon": 0.5') == 1
     path = model_path(lake, "bad") / "manifest.json"
@@ -98,9 +95,7 @@ def test_an_epsilon_out_of_all_bounds_is_refused(lake: Lake, number: str) -> Non
     assert audit(lake).detail == "manifest_invalid"
 
 
-def test_a_row_group_that_declares_too_much_is_not_read(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_group_that_declares_too_much_is_not_read(lake, monkeypatch):
     path = label_path(lake, "bad-labels")
     size = max(
         pq.read_metadata(path).row_group(group).total_byte_size
@@ -122,13 +117,13 @@ def varint(number: int) -> bytes:
     return bytes([*content, zigzag])
 
 
-def test_too_many_classes_for_the_rows_are_refused(lake: Lake, limit: Limit) -> None:
+def test_too_many_classes_for_the_rows_are_refused(lake, limit):
     limit("PROBABILITIES", 2 * 200 - 1)
     row = audit(lake)
     assert (row.detail, "200 rows of 2 classes" in row.reason) == ("too_large", True)
 
 
-def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:
+def test_a_reason_quotes_only_so_much_of_the_input(lake):
     features = [{"name": f"feature {n}", "kind": "numeric"} for n in range(20_000)]
     edit_manifest(lake, "bad", DAY, features=features)
     row = audit(lake)
@@ -146,9 +141,7 @@ def test_a_reason_quotes_only_so_much_of_the_input(lake: Lake) -> None:
     ],
     ids=["prefixes", "lengths", "fixed", "fixed-dictionary"],
 )
-def test_bytes_that_may_unpack_to_any_size_are_not_decoded(
-    lake: Lake, name: str, value: object, kind: pa.DataType, encoding: str
-) -> None:
+def test_bytes_that_may_unpack_to_any_size_are_not_decoded(lake, name, value, kind, encoding):
     """Some kilobytes of them took gigabytes of a worker before they were refused."""
     frame = label_rows(400, seed=1).drop(name).to_arrow()
     table = frame.append_column(name, pa.array([value] * 400, kind))
@@ -164,7 +157,7 @@ def test_bytes_that_may_unpack_to_any_size_are_not_decoded(
     assert pool.max_memory() < 1 << 20
 
 
-def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
+def test_lists_of_text_are_refused_without_their_text(lake):
     frame = label_rows(40_000, seed=1).drop("late").to_arrow()
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 40_000, pa.int32()), ["x" * 5_000])
     lists = pa.ListArray.from_arrays(pa.array(range(40_001), pa.int32()), text)
@@ -177,7 +170,7 @@ def test_lists_of_text_are_refused_without_their_text(lake: Lake) -> None:
     assert pool.max_memory() < 150_000_000
 
 
-def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
+def test_a_digest_of_fixed_size_is_read(lake):
     """A column that names records may hold digests of 64 bytes."""
     frame = label_rows(400, seed=1).to_arrow()
     digests = pa.array([bytes([n % 256]) * 64 for n in range(400)], pa.binary(64))
@@ -187,20 +180,20 @@ def test_a_digest_of_fixed_size_is_read(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_of_too_many_row_groups_is_refused(lake: Lake, limit: Limit) -> None:
+def test_a_file_of_too_many_row_groups_is_refused(lake, limit):
     """Each costs 15 ms: 40,000 of one row each were read for minutes."""
     limit("ROW_GROUPS", 20)
     found = []
     for size in (20, 19):  # 400 rows in 20 row groups, and in 22
         put_labels(lake, DAY, label_rows(400, seed=1), dataset="bad-labels", row_group_size=size)
-        found.append(run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit)
+        found.append(audited(lake, model="bad"))
     (within, row) = found
     assert within.status == "evaluated", within.reason
     assert (row.status, row.detail) == ("not_evaluable", "too_large")
     assert "has 22 row groups, more than the 20 that are read" in row.reason
 
 
-def test_a_sentence_of_a_command_is_bounded() -> None:
+def test_a_sentence_of_a_command_is_bounded():
     """A number of 100 MB in a CSV file was printed whole."""
     for error in (InvalidInputError("x", "9" * 1_000_000, "no"), ValueError("9" * 1_000_000)):
         assert len(in_one_sentence(error)) <= limits.REASON_CHARACTERS + 3
@@ -208,7 +201,7 @@ def test_a_sentence_of_a_command_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("rows", [1 << 62, (1 << 63) - 1, (1 << 32) + 400])
-def test_a_footer_of_more_rows_than_any_file_has_is_refused(lake: Lake, rows: int) -> None:
+def test_a_footer_of_more_rows_than_any_file_has_is_refused(lake, rows):
     """Both counts of the footer, of the file and of its row group, are forged."""
     path = label_path(lake, "bad-labels")
     pq.write_table(pa.table(label_rows(400, seed=1).to_arrow()), path, row_group_size=400)
@@ -234,7 +227,7 @@ def packed(path: pathlib.Path, rows: int = 20_000) -> None:
     assert path.stat().st_size < MIB
 
 
-def test_what_trains_reads_label_files_within_bounds(tmp_path: pathlib.Path, limit: Limit) -> None:
+def test_what_trains_reads_label_files_within_bounds(tmp_path, limit):
     """A trial's description and a manifest unpacked the whole text in their own process."""
     lake = small_lake(tmp_path)
     path = label_path(lake, "flights")
@@ -252,9 +245,7 @@ def test_what_trains_reads_label_files_within_bounds(tmp_path: pathlib.Path, lim
     assert proposed_manifest(model, path, label="late", **given)["label"]["classes"] == [0, 1]
 
 
-def test_datasets_of_studies_are_read_within_bounds(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_datasets_of_studies_are_read_within_bounds(tmp_path, monkeypatch):
     """A wheel of 2 MB took 8.3 GB, an archive's header what it said, and a pipe was waited for."""
     monkeypatch.setattr(labelled_images, "_LARGEST", MIB)
     with zipfile.ZipFile(tmp_path / "x.whl", "w") as wheel:
@@ -276,9 +267,7 @@ def test_datasets_of_studies_are_read_within_bounds(
     ("column", "bound", "said"),
     [([0.5] * 99_999, "PROBABILITIES", "has 99,999 values"), (0.5, "SHARD_BYTES", "pages of 800,")],
 )
-def test_pages_are_believed_before_the_footer(
-    tmp_path: pathlib.Path, limit: Limit, column: object, bound: str, said: str
-) -> None:
+def test_pages_are_believed_before_the_footer(tmp_path, limit, column, bound, said):
     """A list of a thousand million numbers was 5 kB, and pages of GiB were what a footer said."""
     rows = 1 if isinstance(column, list) else 100_000
     given = {"use_dictionary": isinstance(column, list), "data_page_size": 1 << 20}
@@ -291,7 +280,7 @@ def test_pages_are_believed_before_the_footer(
         read_row_group(lake, "x.parquet", footer, 0, ["p"])
 
 
-def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake: Lake) -> None:
+def test_a_footer_that_says_it_has_gigabytes_is_not_read(lake):
     with label_path(lake, "bad-labels").open("wb") as file:
         file.truncate((4 << 30) + 8)  # sparse: it takes no room
         file.seek(4 << 30)

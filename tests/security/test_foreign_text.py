@@ -5,7 +5,6 @@ import html.parser
 import io
 import json
 import logging
-import pathlib
 import re
 import sys
 from typing import Any
@@ -22,13 +21,11 @@ from flows.notify.events import Event, Kind, without_markup
 from flows.notify.metrics import metrics_text
 from flows.report import templating
 from flows.report.site import page_names, write_pages
-from tests.support.lake import DAY, PLAN, declared, label_path
+from tests.support.audits import audited
+from tests.support.lake import DAY, declared, label_path
 from tests.support.report import tables
 from tests.support.warehouse import latest
-from workers.audit.run import run_audit
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.lake.manifest import parse_manifest
 from workers.plain_text import plain_text
 from workers.warehouse.nights_together import AuditedNight
@@ -86,9 +83,7 @@ def row(text: str) -> AuditRow:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_the_report_shows_foreign_text_and_runs_none_of_it(
-    text: str, tmp_path: pathlib.Path
-) -> None:
+def test_the_report_shows_foreign_text_and_runs_none_of_it(text, tmp_path):
     write_pages(tables([AuditedNight.model_validate(row(text).model_dump())]), tmp_path)
     (model_page,) = (tmp_path / "models").iterdir()
     for path in (tmp_path / "index.html", model_page):
@@ -102,7 +97,7 @@ def test_the_report_shows_foreign_text_and_runs_none_of_it(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_terminal_shows_foreign_text_as_it_is(text: str) -> None:
+def test_a_terminal_shows_foreign_text_as_it_is(text):
     console = Console(width=300, record=True, force_terminal=True)
     frame = pl.DataFrame([row(text).model_dump()], infer_schema_length=None)
     console.print(audits_table(frame, width=300))
@@ -112,7 +107,7 @@ def test_a_terminal_shows_foreign_text_as_it_is(text: str) -> None:
     assert "\x1b]8;" not in shown
 
 
-def test_a_terminal_shows_control_characters_instead_of_obeying_them() -> None:
+def test_a_terminal_shows_control_characters_instead_of_obeying_them():
     """A slice's value comes from the labels, which may hold anything."""
     console = Console(width=200, record=True, force_terminal=True)
     console.print(frame_table(pl.DataFrame({"value": CONTROLS})))
@@ -137,7 +132,7 @@ CONTROLS = [
 @pytest.mark.parametrize(
     "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
 )
-def test_a_manifest_holds_no_control_characters(text: str, field: str) -> None:
+def test_a_manifest_holds_no_control_characters(text, field):
     with pytest.raises(NotEvaluableError) as refused:
         parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
     assert refused.value.reason == "manifest_invalid"
@@ -148,7 +143,7 @@ def test_a_manifest_holds_no_control_characters(text: str, field: str) -> None:
 @pytest.mark.parametrize(
     "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
 )
-def test_a_manifest_holds_any_other_text(text: str, field: str) -> None:
+def test_a_manifest_holds_any_other_text(text, field):
     assert parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
 
 
@@ -180,7 +175,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def test_quotes_and_line_breaks_in_labels_end_no_metric() -> None:
+def test_quotes_and_line_breaks_in_labels_end_no_metric():
     """Each sample of Prometheus' file is one line, whose one label is the name, as in chats."""
     lines = metrics_text([], dt.UTC, listed=NAMES).splitlines()
     samples = [line for line in lines if not line.startswith("#")]
@@ -193,13 +188,13 @@ def test_quotes_and_line_breaks_in_labels_end_no_metric() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_markup_in_a_models_name_is_refused_and_shown_as_text(lake: Lake, name: str) -> None:
-    row = run_audit(lake, name, DAY, plan=PLAN, executor=InProcess()).audit
+def test_markup_in_a_models_name_is_refused_and_shown_as_text(lake, name):
+    row = audited(lake, model=name)
     assert row.status == "not_evaluable", row.reason
     assert not {"\x1b", "\u202e", "\n", "\x00"} & set(row.model + str(row.reason))
 
 
-def test_every_models_page_lies_in_the_reports_folder() -> None:
+def test_every_models_page_lies_in_the_reports_folder():
     pages = page_names(NAMES)
     assert len(set(pages.values())) == len(NAMES)
     for page in pages.values():
@@ -210,7 +205,7 @@ def test_every_models_page_lies_in_the_reports_folder() -> None:
 @pytest.mark.parametrize(
     "words", ["[Sign in|https://evil.example]", '"Sign in":https://evil.example', "<!channel>"]
 )
-def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None:
+def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words):
     """Jira's and Redmine's were; and Alertmanager sends a model's name to Slack as it is."""
     alert = Event(Kind.MISSING, words, DAY, f"{words}: no audit", words, ("bea",))
     for told in (json.dumps(alert.payload()), metrics_text([latest(words)], dt.UTC, [words])):
@@ -221,7 +216,7 @@ def test_no_words_are_a_link_in_a_tracker_or_by_alertmanager(words: str) -> None
 @pytest.mark.parametrize(
     "sign", ["##vso[task.setvariable variable=PATH]", "##[error]", "::error::"]
 )
-def test_no_name_of_a_column_is_a_command_of_a_build_server(sign: str) -> None:
+def test_no_name_of_a_column_is_a_command_of_a_build_server(sign):
     """A column's name in a reason of `gate` set variables of a build in Azure's pipelines."""
     told = plain_text(f"{sign}x")
     assert told == f"\\u{ord(sign[0]):04x}{sign[1:]}x"
@@ -236,7 +231,7 @@ _FIGURES = {
 }  # fmt: skip
 
 
-def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
+def test_figures_after_a_hebrew_or_arabic_name_keep_their_places():
     """A terminal that orders by Unicode's rules showed the declaration where the bound stands."""
     for name in ("שלום", "نموذج", "שלום עולם"):
         row = {"day": DAY, "model": name, "secret": "label", "epsilon_lower": 1.61, "declared": 0.5}
@@ -246,7 +241,7 @@ def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
         ):
             out = Console(width=200, file=io.StringIO())
             out.print(table)
-            assert f"{name}\u200e" in out.file.getvalue()  # type: ignore[attr-defined]
+            assert f"{name}\u200e" in out.file.getvalue()
     shown = templating.environment().from_string("<p>{{ name }} 1.61 0.5</p>")
     assert shown.render(name="<שלום>") == "<p>&lt;שלום\u200e&gt; 1.61 0.5</p>"
 
@@ -261,12 +256,12 @@ def test_figures_after_a_hebrew_or_arabic_name_keep_their_places() -> None:
         ("tel:+1234", "tel: +1234"),
     ],
 )
-def test_no_chat_makes_a_link_of_words(words: str, shown: str) -> None:
+def test_no_chat_makes_a_link_of_words(words, shown):
     told = alert(reason=words).payload()
     assert told["reason"] == shown
 
 
-def test_honest_words_of_alerts_stay_whole() -> None:
+def test_honest_words_of_alerts_stay_whole():
     for words in (
         "s3://bucket/rows", "docs/how-to/violated.md", "model.cbm: 0.5 at 12:30", "/srv/lake.com/x",
         "data: 5 rows", "0.25 of 1,000", "ads.ctr",
@@ -281,7 +276,7 @@ def alert(**changes: str) -> Event:
     return Event(kind=Kind.VIOLATED, day=DAY, **told)
 
 
-def test_a_traceback_holds_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_holds_no_command(capsys):
     """With --debug the words of an error stood there as they were, with line breaks and codes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["privaudit", "--debug"])
@@ -292,11 +287,7 @@ def test_a_traceback_holds_no_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert not [line for line in said.splitlines() if line.strip().startswith("::")]
 
 
-def audit(lake: Lake) -> AuditRow:
-    return run_audit(lake, "bad", DAY, plan=PLAN, executor=InProcess()).audit
-
-
-def test_no_two_models_share_a_page_even_where_case_does_not_count() -> None:
+def test_no_two_models_share_a_page_even_where_case_does_not_count():
     (hashed,) = page_names(["Zoë"]).values()
     models = ["Alpha", "alpha", "ALPHA", "Zoë", "Zoe\u0308", hashed.removesuffix(".html")]
     names = page_names(models)
@@ -304,13 +295,11 @@ def test_no_two_models_share_a_page_even_where_case_does_not_count() -> None:
     assert len({name.casefold() for name in names.values()}) == len(models)
 
 
-def test_a_files_name_forges_no_line_and_no_field_of_the_log(
-    lake: Lake, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_files_name_forges_no_line_and_no_field_of_the_log(lake, caplog):
     path = label_path(lake, "bad-labels")
     path.rename(path.with_name("x verdict=violated\nevent=audit_done model=good.parquet"))
     with caplog.at_level(logging.INFO, logger="workers"):
-        assert audit(lake).status == "evaluated"
+        assert audited(lake, model="bad").status == "evaluated"
     said = [record.getMessage() for record in caplog.records]
     (unit,) = (line for line in said if line.startswith("event=work_unit_done"))
     assert "\n" not in unit
@@ -320,7 +309,7 @@ def test_a_files_name_forges_no_line_and_no_field_of_the_log(
 CODES = "\x1b[2J\u202e\nforged"
 
 
-def test_names_of_columns_are_no_markup() -> None:
+def test_names_of_columns_are_no_markup():
     out = Console(width=200)
     with out.capture() as captured:
         out.print(frame_table(pl.DataFrame({"[red]x[/bold]": [1], CODES: [2]})))

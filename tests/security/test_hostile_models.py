@@ -1,13 +1,10 @@
 """A model that takes its child over as it scores rows ends its own audit, with one sentence."""
 
-import pathlib
 import shutil
-from collections.abc import Iterator
 
 import catboost
 import pytest
 
-from tests.conftest import Limit
 from tests.support import hostile_models
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, replace_model
@@ -35,7 +32,7 @@ SAID = {
 
 
 @pytest.fixture(scope="module")
-def small_model() -> bytes:
+def small_model():
     rows = label_rows(300, seed=5)
     pool = catboost.Pool(
         rows.select("delay", "hour", "city"), rows["late"].to_numpy(), cat_features=["city"]
@@ -47,7 +44,7 @@ def small_model() -> bytes:
 
 
 @pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path, small_model: bytes) -> Lake:
+def lake(template, tmp_path, small_model):
     made = Lake(str(tmp_path / "lake"))
     shutil.copytree(template.uri, made.uri)
     clone_model(made, "bad")
@@ -56,9 +53,7 @@ def lake(template: Lake, tmp_path: pathlib.Path, small_model: bytes) -> Lake:
 
 
 @pytest.fixture(params=SAID)
-def attempt(
-    request: pytest.FixtureRequest, limit: Limit, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def attempt(request, limit, monkeypatch):
     made = Contained(
         f"{hostile_models.__name__}:{request.param}", seconds=20, memory=4 << 30, fork=True
     )
@@ -72,7 +67,7 @@ def attempt(
 
 
 @pytest.mark.skipif(not CLOSED, reason="this machine grants less")
-def test_a_hostile_model_ends_its_own_audit_with_a_sentence(attempt: str, lake: Lake) -> None:
+def test_a_hostile_model_ends_its_own_audit_with_a_sentence(attempt, lake):
     requests = [Request("bad", PLAN), Request("good", PLAN)]
     bad, good = run_audits(lake, DAY, requests, executor=InProcess())
     assert (bad.audit.status, bad.audit.detail) == ("not_evaluable", "checkpoint_invalid")

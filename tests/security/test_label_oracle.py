@@ -91,8 +91,8 @@ def alike_time() -> dt.datetime:
 @pytest.mark.slow
 @pytest.mark.parametrize("record", tiered([3, 210], always=1, slow=1))
 def test_of_a_statement_nothing_but_noisy_figures_tells_a_label(
-    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, record: int
-) -> None:
+    lake, tmp_path, monkeypatch, record
+):
     """With these set to the same, all that is handed over is the same, byte for byte."""
     monkeypatch.setattr(workers.publication.statements, "statement_of", without_noise)
     seen = [handed_over(folder) for folder in worlds(lake, tmp_path, record)]
@@ -121,9 +121,7 @@ def told_of_exact_night(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_ids_on_pages_and_in_alerts_do_not_tell_a_label(
-    lake: Lake, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_on_pages_and_in_alerts_do_not_tell_a_label(lake, tmp_path, monkeypatch):
     """The reader computes digest and id for both values of the one label that is not known.
 
     From the same lake and plan, without a key and with that of a warehouse of the reader's own. The
@@ -154,7 +152,7 @@ def test_ids_on_pages_and_in_alerts_do_not_tell_a_label(
 
 
 @pytest.mark.slow
-def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more() -> None:
+def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more():
     """The adversary sees 200,000 statements about two neighbours, 64 units apart in both figures.
 
     It knows their noise's distribution, and bets on which neighbour each is about. At a
@@ -180,7 +178,7 @@ def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more() -> None:
 
 
 @pytest.mark.slow
-def test_thirty_statements_about_one_label_cost_more_than_one_and_no_more_than_thirty() -> None:
+def test_thirty_statements_about_one_label_cost_more_than_one_and_no_more_than_thirty():
     """Training rows that come again without `labels_recur` are charged once: what that gives away.
 
     Both figures of each night, 64 units apart, and the sum of their log-odds. The noise is that of

@@ -14,9 +14,7 @@ from workers import isolation
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
 @pytest.mark.parametrize("said", ["", "intern.example"])
-def test_what_is_sent_to_this_machine_passes_no_proxy(
-    monkeypatch: pytest.MonkeyPatch, name: str, said: str
-) -> None:
+def test_what_is_sent_to_this_machine_passes_no_proxy(monkeypatch, name, said):
     """Alerts with figures went to a company's proxy, not encrypted."""
     monkeypatch.setenv(name, "http://proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", said)
@@ -31,9 +29,7 @@ def test_what_is_sent_to_this_machine_passes_no_proxy(
 
 
 @pytest.mark.parametrize("password", [None, "audit:hunter2"])
-def test_check_tells_that_a_server_of_prefect_asks_for_no_password(
-    monkeypatch: pytest.MonkeyPatch, password: str | None
-) -> None:
+def test_check_tells_that_a_server_of_prefect_asks_for_no_password(monkeypatch, password):
     """Any web page could start flows by a person's browser: its pages answer all origins."""
     found = types.SimpleNamespace(
         api_healthcheck=lambda: None,

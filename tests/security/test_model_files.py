@@ -2,18 +2,17 @@
 
 import pathlib
 import struct
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import polars as pl
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import DAY, EVE, small_lake
-from tests.support.onnx_files import ANSWER, SCORES, WEIGHTS, onnx_file
+from tests.support.onnx_files import ANSWER, ONES, SCORES, onnx_file
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake import model_sandbox
@@ -27,8 +26,8 @@ from workers.plan import Plan
 @pytest.mark.parametrize(
     "place", ["weights.bin", "../eve/model.onnx", "/etc/passwd", "model.onnx", "a\x1b[2J", ""]
 )
-def test_onnx_files_beside_a_model_are_never_opened(place: str) -> None:
-    outside = onnx.TensorProto(name="W", data_type=1, dims=list(WEIGHTS.dims), data_location=1)
+def test_onnx_files_beside_a_model_are_never_opened(place):
+    outside = onnx.TensorProto(name="W", data_type=1, dims=list(ONES.shape), data_location=1)
     outside.external_data.add(key="location", value=place)
     outside.external_data.add(key="length", value=str(1 << 62))
     with pytest.raises(ModelRefusedError) as refused:
@@ -37,9 +36,7 @@ def test_onnx_files_beside_a_model_are_never_opened(place: str) -> None:
     assert "\x1b" not in str(refused.value)
 
 
-def test_an_ngram_model_is_read_and_asked_in_a_contained_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_ngram_model_is_read_and_asked_in_a_contained_process(monkeypatch):
     """600 MB of nested lists took 16 GB of the command."""
     file = ModelFile("m.json", NgramCounts.of([np.array([97, 98])], 2).to_json())
 
@@ -51,10 +48,6 @@ def test_an_ngram_model_is_read_and_asked_in_a_contained_process(
         ModelFile("m.json", b'{"counts": [[],[]]}').check()
     file.check()
     assert file.log_probabilities(np.array([97, 98, 256])).shape == (3, 257)
-
-
-def weights(**values: Any) -> list[Any]:
-    return [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
 
 
 def protobuf_varint(number: int) -> bytes:
@@ -96,7 +89,7 @@ def of_two_formats(shown: bytes, hidden: bytes, folder: pathlib.Path) -> bytes:
     return None
 
 
-def test_a_file_of_two_formats_is_run_as_what_was_checked(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_two_formats_is_run_as_what_was_checked(tmp_path):
     """The checks saw one graph, and onnxruntime ran another: by chance, with loops, or any."""
     answer = helper.make_node("Softmax", ["T"], ["Y"], axis=1)
     plain = [helper.make_node("MatMul", ["X", "W"], ["T"]), answer]
@@ -106,8 +99,7 @@ def test_a_file_of_two_formats_is_run_as_what_was_checked(tmp_path: pathlib.Path
         helper.make_node("Add", ["S", "R"], ["T"]),
         answer,
     ]
-    given = weights(W=np.ones((3, 2), np.float32))
-    shown, hidden = (onnx_file(nodes, weights=given) for nodes in (plain, chance))
+    shown, hidden = (onnx_file(nodes, W=ONES) for nodes in (plain, chance))
     rows = {"X": np.ones((2, 3), np.float32)}
     wanted = onnx_format.load(shown).model.run(["Y"], rows)[0]
     found = onnx_format.load(of_two_formats(shown, hidden, tmp_path)).model
@@ -116,8 +108,6 @@ def test_a_file_of_two_formats_is_run_as_what_was_checked(tmp_path: pathlib.Path
 
 def by_value(most: int) -> bytes:
     """Return a model that reserves `most` floats where a feature is over 20."""
-    number = {"limit": np.array(20, np.float32), "most": np.array([most]), "one": np.array([1])}
-    weights = [numpy_helper.from_array(value, name) for name, value in number.items()]
     nodes = [
         helper.make_node("ReduceMax", ["X"], ["highest"], keepdims=0),
         helper.make_node("Greater", ["highest", "limit"], ["high"]),
@@ -128,10 +118,10 @@ def by_value(most: int) -> bytes:
         helper.make_node("Add", ["S", "zero"], ["T"]),
         ANSWER,
     ]
-    return onnx_file(nodes, weights=[WEIGHTS, *weights])
+    return onnx_file(nodes, W=ONES, limit=np.float32(20), most=[most], one=[1])
 
 
-def test_an_onnx_model_whose_memory_a_value_decides_is_bounded() -> None:
+def test_an_onnx_model_whose_memory_a_value_decides_is_bounded():
     """Trial rows need little memory; one row of the day asks for 40 GB."""
     content = by_value(10_000_000_000)
     assert describe_model(content, form="onnx").class_count == 2
@@ -142,7 +132,7 @@ def test_an_onnx_model_whose_memory_a_value_decides_is_bounded() -> None:
         model.run(["Y"], {"X": rows + 20.0})
 
 
-def test_weights_beside_the_file_are_found_in_a_branch_without_nodes_too() -> None:
+def test_weights_beside_the_file_are_found_in_a_branch_without_nodes_too():
     outside = onnx.TensorProto(name="E", data_type=1, dims=[2], data_location=1)
     outside.external_data.add(key="location", value="privaudit.toml")
     said = helper.make_tensor_value_info("E", 1, [2])
@@ -153,7 +143,7 @@ def test_weights_beside_the_file_are_found_in_a_branch_without_nodes_too() -> No
     no = helper.make_tensor("no", onnx.TensorProto.BOOL, [], [False])
     nodes = [SCORES, chosen, helper.make_node("Add", ["S", "Z"], ["T"]), ANSWER]
     with pytest.raises(ModelRefusedError, match="weights in files"):
-        describe_model(onnx_file(nodes, weights=[WEIGHTS, no]), form="onnx")
+        describe_model(onnx_file(nodes, weights=[no], W=ONES), form="onnx")
 
 
 def words_by_value(doublings: int) -> bytes:
@@ -184,11 +174,10 @@ def words_by_value(doublings: int) -> bytes:
         helper.make_node("Add", ["S", "Z"], ["T"]),
         helper.make_node("Softmax", ["T"], ["Y"], axis=1),
     ]
-    limit = numpy_helper.from_array(np.array(20, np.float32), "limit")
-    return onnx_file(nodes, weights=[WEIGHTS, limit], opset=20)
+    return onnx_file(nodes, opset=20, W=ONES, limit=np.float32(20))
 
 
-def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded() -> None:
+def test_an_onnx_model_whose_words_a_value_makes_longer_is_bounded():
     """onnxruntime's bound counts no letters: one row of the day asked a worker for 2 TB of text."""
     content = words_by_value(35)
     described = describe_model(content, form="onnx")
@@ -217,9 +206,7 @@ DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count
     ],
     ids=str,
 )
-def test_an_answer_about_a_model_that_is_none_is_that_models_alone(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, answer: object
-) -> None:
+def test_an_answer_about_a_model_that_is_none_is_that_models_alone(tmp_path, monkeypatch, answer):
     """A file that took its reader over made an unexpected error of its audit."""
     lake = small_lake(tmp_path, days=(EVE, DAY))
     monkeypatch.setattr(model_sandbox.Holding, "ask", lambda *_, **__: answer)

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
-from tests.support.lake import BINARY, DAY, EVE, PLAN, declared, label_rows, put_labels
+from tests.support.audits import recorded
+from tests.support.lake import BINARY, DAY, EVE, declared, label_rows, put_labels
 from tests.support.onnx_files import onnx_file
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
@@ -31,14 +30,10 @@ APART = (node("Identity", ["F"], ["V"]),)
 
 def answers(*nodes: Any, name: str = "X", kind: int = TensorProto.FLOAT) -> bytes:
     """Return a file whose nodes make `V` of `F`, the numbers of an input of a name and a type."""
-    first = node("Cast", ["X"], ["F"], to=TensorProto.FLOAT)
+    first = node("Cast", [name], ["F"], to=TensorProto.FLOAT)
     last = [node("MatMul", ["V", "W"], ["Z"]), node("Softmax", ["Z"], ["Y"])]
-    given = {"W": np.eye(3, 2, dtype=np.float32), "none": np.zeros(1, dtype=np.float32)}
-    weights = [numpy_helper.from_array(value, each) for each, value in given.items()]
-    model = helper.onnx.ModelProto.FromString(onnx_file([first, *nodes, *last], weights=weights))
-    model.graph.input[0].name = model.graph.node[0].input[0] = name
-    model.graph.input[0].type.tensor_type.elem_type = kind
-    return bytes(model.SerializeToString())
+    given = {name: (kind, ["rows", 3])}
+    return onnx_file([first, *nodes, *last], given=given, W=np.eye(3, 2, dtype=np.float32))
 
 
 def manifest(day: Any) -> dict[str, Any]:
@@ -60,11 +55,11 @@ def audited(folder: pathlib.Path, before: bytes, today: bytes) -> AuditRow:
         frame = label_rows(600, seed=seed)
         put_labels(lake, day, frame.with_columns(wind=pl.col("delay") * 0.5))
         write_checkpoint(lake, manifest(day), content, form="onnx")
-    return run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()).audit
+    return recorded(lake).audit
 
 
 @pytest.mark.parametrize(("hour", "refused"), [([1.0, 2.0], False), ([1.5, 2.0], True)])
-def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: bool) -> None:
+def test_numbers_that_a_model_cuts_off_are_refused(hour, refused):
     """Its whole numbers hid what it remembers of fractions: 4.25 became 0.18."""
     described = describe_model(answers(*APART, kind=TensorProto.INT64), form="onnx")
     given = pl.DataFrame({"delay": [1.0, 2.0], "hour": hour, "wind": [0.0, 0.0]})
@@ -81,13 +76,10 @@ def test_numbers_that_a_model_cuts_off_are_refused(hour: list[float], refused: b
 
 @pytest.mark.parametrize(("below", "kept"), [(-3.6e-7, True), (-1e-3, False)])
 @pytest.mark.parametrize("columns", [1, 2])
-def test_a_forests_share_of_a_little_less_than_nothing_is_none(
-    columns: int, below: float, kept: bool
-) -> None:
+def test_a_forests_share_of_a_little_less_than_nothing_is_none(columns, below, kept):
     """Forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
     both = np.array([[below, 1.0 - below, 0.0], [0.25, 0.75, 0.0]])[:, 2 - columns :]
-    part = numpy_helper.from_array(np.arange(columns), "part")
-    content = onnx_file([node("Gather", ["X", "part"], ["Y"], axis=1)], weights=[part])
+    content = onnx_file([node("Gather", ["X", "part"], ["Y"], axis=1)], part=np.arange(columns))
     rows = pl.DataFrame(dict(zip("abc", np.resize(both.T, (3, 2)), strict=True)))
     onnx_format.answer(content, verb="load", number=0)
     given = ModelInputs(rows.cast(pl.Float32), matrix=True)
@@ -102,9 +94,7 @@ def test_a_forests_share_of_a_little_less_than_nothing_is_none(
     [answers(*APART, name="numbers"), answers(*APART, kind=TensorProto.DOUBLE)],
     ids=["name", "type"],
 )
-def test_models_whose_inputs_are_called_otherwise_are_compared(
-    before: bytes, tmp_path: pathlib.Path
-) -> None:
+def test_models_whose_inputs_are_called_otherwise_are_compared(before, tmp_path):
     """The earlier model was given the target's inputs: a converter's new version ended audits."""
     row = audited(tmp_path, before, answers(*APART))
     assert row.status == "evaluated", row.reason

@@ -1,7 +1,6 @@
 """Credentials of the environment and of the settings appear in no record, log, page or message."""
 
 import logging
-import pathlib
 import shutil
 
 import pytest
@@ -12,11 +11,10 @@ from flows.notify.alerts import WebhookError, send
 from flows.report.site import write_report
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import AuditError
+from tests.support.audits import recorded
 from tests.support.damages import DAMAGES
-from tests.support.lake import DAY, PLAN, clone_model, write_settings
+from tests.support.lake import clone_model, write_settings
 from tests.support.object_store import led_to, object_store
-from workers.audit.run import run_audit
-from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.patience import ONCE
 from workers.warehouse.schema import AuditRecord
@@ -35,7 +33,7 @@ SECRETS = [value for name, value in PLANTED.items() if not name.endswith("URL")]
 
 
 @pytest.fixture(autouse=True)
-def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+def planted(monkeypatch):
     for name, value in PLANTED.items():
         monkeypatch.setenv(name, value)
 
@@ -44,28 +42,23 @@ def leaks(*texts: object) -> list[str]:
     return [secret for secret in SECRETS if any(secret in str(text) for text in texts)]
 
 
-def test_the_search_finds_a_leak() -> None:
+def test_the_search_finds_a_leak():
     assert leaks({"reason": f"with {SECRETS[1]}"}) == [SECRETS[1]]
 
 
 @pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(template, tmp_path):
     shutil.copytree(template.uri, tmp_path / "lake")
     return Lake(str(tmp_path / "lake"))
 
 
-def test_no_record_log_or_report_holds_one(
-    lake: Lake, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_record_log_or_report_holds_one(lake, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    records: list[AuditRecord] = [
-        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess()),
-        run_audit(lake, "nobody", DAY, plan=PLAN, executor=InProcess()),
-    ]
+    records: list[AuditRecord] = [recorded(lake), recorded(lake, model="nobody")]
     for number, damage in enumerate(DAMAGES[::12]):
         clone_model(lake, f"bad{number}")
         damage.apply(lake, f"bad{number}")
-        records.append(run_audit(lake, f"bad{number}", DAY, plan=PLAN, executor=InProcess()))
+        records.append(recorded(lake, model=f"bad{number}"))
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     for record in records:
         warehouse.commit(record)
@@ -78,11 +71,9 @@ def test_no_record_log_or_report_holds_one(
 
 
 @pytest.mark.slow
-def test_no_command_prints_one(lake: Lake, tmp_path: pathlib.Path) -> None:
+def test_no_command_prints_one(lake, tmp_path):
     config = ["--config", str(write_settings(tmp_path, ["good"]))]
-    Warehouse(str(tmp_path / "warehouse")).commit(
-        run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess())
-    )
+    Warehouse(str(tmp_path / "warehouse")).commit(recorded(lake))
     for command in (
         ["show", "--all", *config],
         ["show", "--all", "--json", *config],
@@ -95,7 +86,7 @@ def test_no_command_prints_one(lake: Lake, tmp_path: pathlib.Path) -> None:
         assert len(ran.output) + len(str(ran.exception)) > 10
 
 
-def test_settings_show_none_when_printed_or_refused(tmp_path: pathlib.Path) -> None:
+def test_settings_show_none_when_printed_or_refused(tmp_path):
     path = write_settings(tmp_path, ["good"])
     settings = load_settings(path)
     assert settings.webhook is not None
@@ -107,9 +98,7 @@ def test_settings_show_none_when_printed_or_refused(tmp_path: pathlib.Path) -> N
     assert leaks(refused.value, refused.value.__cause__, refused.value.problems) == []
 
 
-def test_a_webhook_that_fails_does_not_say_its_secret(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_webhook_that_fails_does_not_say_its_secret(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     settings = load_settings(write_settings(tmp_path, ["good"]))
     assert settings.webhook is not None
@@ -119,23 +108,21 @@ def test_a_webhook_that_fails_does_not_say_its_secret(
 
 
 @pytest.mark.parametrize("uri", ["s3://AKIAPLANTEDPLANTED00:planted-session-token@bucket/lake"])
-def test_a_uri_that_holds_credentials_is_refused_without_saying_them(uri: str) -> None:
+def test_a_uri_that_holds_credentials_is_refused_without_saying_them(uri):
     with pytest.raises(AuditError) as refused:
-        run_audit(Lake(uri), "good", DAY, plan=PLAN, executor=InProcess())
+        recorded(Lake(uri))
     assert leaks(refused.value) == []
     with pytest.raises(AuditError) as refused:
         Warehouse(uri).current()
     assert leaks(refused.value) == []
 
 
-def test_a_store_that_refuses_is_reported_without_its_keys(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_store_that_refuses_is_reported_without_its_keys(caplog):
     caplog.set_level(logging.DEBUG)
     with object_store() as endpoint, led_to(endpoint):
         said: list[object] = []
         for wanted in (
-            lambda: run_audit(Lake("s3://nowhere/lake"), "m", DAY, plan=PLAN, executor=InProcess()),
+            lambda: recorded(Lake("s3://nowhere/lake"), model="m"),
             lambda: Warehouse("s3://nowhere/warehouse").current(),
         ):
             try:

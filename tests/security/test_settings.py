@@ -36,7 +36,7 @@ def write(tmp_path: pathlib.Path, more: str = "") -> pathlib.Path:
         "",
     ],
 )
-def test_a_webhook_may_lead_nowhere_else(url: str, tmp_path: pathlib.Path) -> None:
+def test_a_webhook_may_lead_nowhere_else(url, tmp_path):
     with pytest.raises(SettingsError) as refused:
         load_settings(write(tmp_path, f'[webhook]\nurl = "{url}"\nsecret = "{SECRET}"\n'))
     assert "webhook.url" in str(refused.value)
@@ -50,7 +50,7 @@ def test_a_webhook_may_lead_nowhere_else(url: str, tmp_path: pathlib.Path) -> No
         assert webhook.url == here
 
 
-def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_is_no_name_is_no_folder(tmp_path):
     """The audit refuses it as one model's, so that the other models' audits go on."""
     settings = load_settings(write(tmp_path, '[[models]]\nname = "../../etc"\n'))
     assert settings.models[1].name == "../../etc"
@@ -60,9 +60,7 @@ def test_a_model_that_is_no_name_is_no_folder(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["file", "link"])
-def test_another_users_file_in_the_working_folder_has_to_be_named(
-    linked: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_users_file_in_the_working_folder_has_to_be_named(linked, tmp_path, monkeypatch):
     """Somebody leaves it in a shared folder: a command that is started there obeyed it."""
     path = write(tmp_path)
     if linked:
@@ -89,8 +87,8 @@ def test_another_users_file_in_the_working_folder_has_to_be_named(
     ],
 )
 def test_a_declaration_in_the_settings_that_no_manifest_could_make_is_refused_there(
-    tmp_path: pathlib.Path, field: str, value: str, why: str
-) -> None:
+    tmp_path, field, value, why
+):
     """It was met when the night looked for inputs, and no model was audited."""
     path = write_settings(tmp_path, ["good"])
     text = path.read_text(encoding="utf-8")
@@ -104,7 +102,7 @@ def test_a_declaration_in_the_settings_that_no_manifest_could_make_is_refused_th
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\u202eb", "", "x" * 2_000])
-def test_a_model_in_the_settings_has_a_name_of_one_line(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_model_in_the_settings_has_a_name_of_one_line(tmp_path, name):
     place = write_settings(tmp_path, ["good"])
     escaped = "".join(f"\\u{ord(each):04x}" for each in name)
     place.write_text(place.read_text("utf-8").replace('"good"', f'"{escaped}"'), "utf-8")
@@ -133,8 +131,8 @@ LONG_SECRET = "c0ffee" * 12
     ],
 )
 def test_a_strange_value_of_the_environment_is_refused_without_its_secret(
-    variable: str, value: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    variable, value, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "privaudit.toml").write_text(ONE_MODEL, encoding="utf-8")
     load_settings(None)
@@ -146,7 +144,7 @@ def test_a_strange_value_of_the_environment_is_refused_without_its_secret(
 
 
 @pytest.mark.parametrize("value", ["[" * 10_000, "9" * 5_000])
-def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path: pathlib.Path, value: str) -> None:
+def test_settings_that_cannot_be_read_are_said_to_be_so(tmp_path, value):
     """Depth and long numbers ended a command as an unexpected error."""
     path = tmp_path / "privaudit.toml"
     path.write_text(f"lake = {value}\n")

@@ -19,7 +19,7 @@ def python(code: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_polars_sweeps_no_folder_that_another_user_made() -> None:
+def test_polars_sweeps_no_folder_that_another_user_made():
     """One in /var/tmp that led to a folder of ours had its numbered folders deleted."""
     told = python(
         "import os, sys, flows; print('polars' in sys.modules, os.environ['POLARS_OOC_SPILL_DIR'])"
@@ -27,13 +27,13 @@ def test_polars_sweeps_no_folder_that_another_user_made() -> None:
     assert told.split() == ["False", str(isolation.private_folder() / "polars")]
 
 
-def test_polars_obeys_the_place_that_it_is_given(tmp_path: pathlib.Path) -> None:
+def test_polars_obeys_the_place_that_it_is_given(tmp_path):
     (tmp_path / "4194305").mkdir()  # of a process that cannot be: no number is as large
     python("import polars, time; time.sleep(0.3)", POLARS_OOC_SPILL_DIR=str(tmp_path))
     assert not list(tmp_path.iterdir())
 
 
-def test_what_fits_in_no_memory_goes_to_a_folder_of_its_own() -> None:
+def test_what_fits_in_no_memory_goes_to_a_folder_of_its_own():
     """It went to .tmp of the working folder, which another user may have made."""
     with _connect() as connection:
         asked = connection.execute("select current_setting('temp_directory')").fetchone()

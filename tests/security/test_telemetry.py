@@ -1,7 +1,6 @@
 """Libraries that could report on their users come along: none of them is given the chance."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -39,7 +38,7 @@ print("TRIED", tried, is_telemetry_enabled())
 
 
 @pytest.mark.slow
-def test_nothing_is_sent_by_the_libraries_that_could(tmp_path: pathlib.Path) -> None:
+def test_nothing_is_sent_by_the_libraries_that_could(tmp_path):
     """Prefect brings amplitude-analytics along, and would send from a terminal of no CI."""
     write_settings(tmp_path, ["good"])
     put_rows(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import deltalake
@@ -104,7 +103,7 @@ class World:
         self.register(DAY, MODELS[DAY], at(AFTER[DAY], 3))
 
     def write_own(self, rows: pl.DataFrame, mode: str = "overwrite") -> None:
-        deltalake.write_deltalake(str(self.home / "owner"), rows, mode=mode)  # type: ignore[arg-type]
+        deltalake.write_deltalake(str(self.home / "owner"), rows, mode=mode)
 
     def own(self) -> pl.DataFrame:
         return pl.DataFrame(deltalake.DeltaTable(str(self.home / "owner")).to_pyarrow_table())
@@ -126,7 +125,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(tmp_path, monkeypatch):
     with mlflow_stub() as registry:
         monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
         monkeypatch.delenv("PRIVAUDIT_HOLDOUT_KEY", raising=False)
@@ -170,9 +169,7 @@ LEVERS = [blur, choose_rows, choose_holdout, late_labels, swap_earlier_model]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pull", LEVERS)
-def test_what_the_owner_writes_decides_under_self_and_nothing_under_independent(
-    world: World, pull: Callable[[World], None]
-) -> None:
+def test_what_the_owner_writes_decides_under_self_and_nothing_under_independent(world, pull):
     assert world.audit(BY_THE_OWNER).verdict == "violated"
     before = world.audit()
     assert (before.verdict, before.trust) == ("violated", Trust.INDEPENDENT)
@@ -185,7 +182,7 @@ def test_what_the_owner_writes_decides_under_self_and_nothing_under_independent(
 
 
 @pytest.mark.slow
-def test_an_earlier_model_that_was_registered_since_is_passed_over(world: World) -> None:
+def test_an_earlier_model_that_was_registered_since_is_passed_over(world):
     """The owner puts a model that knows the day's labels in the earlier one's place."""
     both = pl.concat([TRAINING[EVE], TRAINING[DAY]])
     world.register(EVE, trained(both), at(AFTER[DAY], 4))
@@ -199,7 +196,7 @@ def test_an_earlier_model_that_was_registered_since_is_passed_over(world: World)
 
 
 @pytest.mark.slow
-def test_a_version_whose_file_lies_where_the_owner_writes_is_refused(world: World) -> None:
+def test_a_version_whose_file_lies_where_the_owner_writes_is_refused(world):
     """Behind an old version's time a file in the lake could be exchanged at any time since."""
     place = world.home / "lake" / "ours"
     place.mkdir(parents=True)
@@ -215,7 +212,7 @@ def test_a_version_whose_file_lies_where_the_owner_writes_is_refused(world: Worl
 
 
 @pytest.mark.slow
-def test_a_target_that_was_registered_before_its_day_ended_is_refused(world: World) -> None:
+def test_a_target_that_was_registered_before_its_day_ended_is_refused(world):
     """The owner names the eve's model, which never saw the day's labels, as the day's."""
     world.register(DAY, trained(TRAINING[EVE], max_depth=9), at(DAY, 3))
     row = world.audit()
@@ -224,9 +221,7 @@ def test_a_target_that_was_registered_before_its_day_ended_is_refused(world: Wor
 
 
 @pytest.mark.slow
-def test_check_looks_at_the_pages_settings_and_says_what_is_wrong_with_the_key(
-    world: World,
-) -> None:
+def test_check_looks_at_the_pages_settings_and_says_what_is_wrong_with_the_key(world):
     world.settings(SETTINGS)
     path = world.home / "privaudit.toml"
 
@@ -242,9 +237,7 @@ def test_check_looks_at_the_pages_settings_and_says_what_is_wrong_with_the_key(
 
 
 @pytest.mark.slow
-def test_the_key_is_in_no_record_and_another_key_repeats_no_audit(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_is_in_no_record_and_another_key_repeats_no_audit(world, monkeypatch):
     row = world.audit()
     settings = world.settings(SETTINGS)
     warehouse = Warehouse(settings.warehouse)
@@ -263,7 +256,7 @@ def test_the_key_is_in_no_record_and_another_key_repeats_no_audit(
     assert (row.status, row.trust) == ("error", "independent")
 
 
-def test_a_model_that_is_built_to_leak_tells_no_more_than_the_platform_released() -> None:
+def test_a_model_that_is_built_to_leak_tells_no_more_than_the_platform_released():
     """An owner trains by heart, and an accomplice reads the model's answers for true labels."""
     rows = label_rows(4_000, seed=3)
     released = RandomizedResponse(1.0, 2).sample(rows["late"].to_numpy(), generator(61))

@@ -3,7 +3,6 @@
 import datetime as dt
 import os
 import pathlib
-from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -11,23 +10,23 @@ import pytest
 from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, copied, label_path, label_rows, small_lake
 from tests.support.score_tables import audit, tables
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import labels_folder
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def whole(tmp_path_factory):
     """Return a lake of a model that declares nothing."""
     return small_lake(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture
-def lake(whole: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(whole, tmp_path):
     """Return a copy of it for one attempt."""
     return copied(whole, tmp_path)
 
 
 @pytest.mark.slow
-def test_rows_in_these_files_are_read(lake: Lake) -> None:
+def test_rows_in_these_files_are_read(lake):
     folder, before, trained = label_path(lake, "flights").parent, audited(lake), 0
     for seed, name in enumerate(("_x.parquet", ".x.parquet", "sub/x.parquet", "x.PARQUET")):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -39,7 +38,7 @@ def test_rows_in_these_files_are_read(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("kind", ["date", "time", "text", "integer"])
-def test_rows_whose_day_is_missing_or_none_are_told(tmp_path: pathlib.Path, kind: str) -> None:
+def test_rows_whose_day_is_missing_or_none_are_told(tmp_path, kind):
     """Training saw a third of its rows without a day: 3.65 of all became less, in silence."""
     frame = label_rows(3_000, seed=3).with_columns(new=pl.col("hour") / 24, old=pl.lit(0.5))
     column, none = {
@@ -75,9 +74,7 @@ def soft_link(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("linked", [circle, other_folder, hard_link, soft_link])
-def test_a_link_in_a_days_folder_lets_no_row_count_twice(
-    lake: Lake, linked: Callable[[pathlib.Path], None]
-) -> None:
+def test_a_link_in_a_days_folder_lets_no_row_count_twice(lake, linked):
     """A circle gave each file 40 names, and the rows of innocents 40 times their weight."""
     linked(label_path(lake, "flights").parent)
     row = audited(lake)
@@ -85,7 +82,7 @@ def test_a_link_in_a_days_folder_lets_no_row_count_twice(
     assert "rows could be read several times" in row.reason
 
 
-def test_links_that_lead_nowhere_pipes_and_missing_folders_hold_no_file(lake: Lake) -> None:
+def test_links_that_lead_nowhere_pipes_and_missing_folders_hold_no_file(lake):
     folder = label_path(lake, "flights").parent
     (folder / "nowhere.parquet").symlink_to("/nowhere")
     (folder / "itself.parquet").symlink_to("itself.parquet")

@@ -47,7 +47,7 @@ def faults(source: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_package_runs_what_it_reads() -> None:
+def test_no_package_runs_what_it_reads():
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert len(files) > 50
     found = {
@@ -77,13 +77,11 @@ def test_no_package_runs_what_it_reads() -> None:
         "jinja2.Environment(autoescape=False)",
     ],
 )
-def test_the_search_finds_what_it_looks_for(source: str) -> None:
+def test_the_search_finds_what_it_looks_for(source):
     assert faults(source)
 
 
-def test_a_reader_that_ends_the_process_ends_one_models_audit(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_ends_the_process_ends_one_models_audit(lake, monkeypatch):
     """A library that is made to call sys.exit(0) would end the night as if all were well."""
     find = workers.audit.run.find_inputs
 
@@ -100,7 +98,7 @@ def test_a_reader_that_ends_the_process_ends_one_models_audit(
     assert good.audit.status == "evaluated"
 
 
-def test_work_that_ends_its_process_is_an_error_of_that_work() -> None:
+def test_work_that_ends_its_process_is_an_error_of_that_work():
     with OneChild() as executor, pytest.raises(PanicError, match="SystemExit"):
         list(executor.map(ends, 0, [1]))
 
@@ -119,7 +117,7 @@ if __name__ == "__main__":
 """
 
 
-def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path: pathlib.Path) -> None:
+def test_no_process_of_a_command_runs_modules_of_the_working_folder(tmp_path):
     """Before, a spawned child ran `multiprocessing.py` of the folder in which a command started."""
     script, folder = tmp_path / "command" / "starts.py", tmp_path / "shared"
     script.parent.mkdir()

@@ -24,9 +24,7 @@ def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
     )
 
 
-def test_what_lies_in_the_working_folder_is_not_imported(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_in_the_working_folder_is_not_imported(tmp_path, monkeypatch):
     for module in ("workers", "json"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit('this is somebody else's')")
     monkeypatch.chdir(tmp_path)
@@ -34,16 +32,14 @@ def test_what_lies_in_the_working_folder_is_not_imported(
 
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
-def call(request: pytest.FixtureRequest) -> Any:
+def call(request):
     made = calling(fork=request.param)
     yield made
     made.stop()
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["kept", "forked"])
-def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(
-    monkeypatch: pytest.MonkeyPatch, fork: bool
-) -> None:
+def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(monkeypatch, fork):
     tripling = calling(triple, fork=fork)
     assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
     assert tripling(b"") == WithBytes({"length": 0}, b"")
@@ -53,7 +49,7 @@ def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(
     tripling.stop()
 
 
-def test_an_answer_is_returned(call: Contained) -> None:
+def test_an_answer_is_returned(call):
     assert call(b"fine") == "fine"
     assert call(b"fine", how="print") == "fine"
 
@@ -69,9 +65,7 @@ def test_an_answer_is_returned(call: Contained) -> None:
         ("grow", "memory", "took over 1 GiB of memory"),
     ],
 )
-def test_however_a_call_ends_the_next_one_goes_on(
-    call: Contained, how: str, kind: str, why: str
-) -> None:
+def test_however_a_call_ends_the_next_one_goes_on(call, how, kind, why):
     for _ in range(2 if how == "die" else 1):  # the second time in a process begun anew
         with pytest.raises(ContainedError) as caught:
             call(how=how)
@@ -80,9 +74,7 @@ def test_however_a_call_ends_the_next_one_goes_on(
 
 
 @pytest.mark.slow
-def test_a_call_that_turns_off_its_own_alarm_is_ended(
-    call: Contained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_turns_off_its_own_alarm_is_ended(call, monkeypatch):
     monkeypatch.setattr(contained, "_GRACE", 1.0)
     for _ in range(2):
         with pytest.raises(ContainedError, match="took over 2 seconds"):
@@ -90,9 +82,7 @@ def test_a_call_that_turns_off_its_own_alarm_is_ended(
         assert call(b"next") == "next"
 
 
-def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(
-    call: Contained, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(call, monkeypatch, tmp_path):
     """The children of this process take what it takes for the machine's memory."""
     (tmp_path / "sitecustomize.py").write_text(
         "import pathlib, workers.memory as memory\n"
@@ -113,7 +103,7 @@ def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(
         '{"kind": "gone", "why": "late"}',
     ], always=6),
 )  # fmt: skip
-def test_an_answer_that_is_none_ends_the_call_alone(said: str, fork: bool) -> None:
+def test_an_answer_that_is_none_ends_the_call_alone(said, fork):
     """A process that was taken over may say anything; without its fields a KeyError came of it."""
     made = calling(attempt, fork=fork)
     try:
@@ -125,7 +115,7 @@ def test_an_answer_that_is_none_ends_the_call_alone(said: str, fork: bool) -> No
 
 
 @pytest.mark.parametrize("fork", [True, False])
-def test_what_a_child_is_without_it_cannot_import(fork: bool) -> None:
+def test_what_a_child_is_without_it_cannot_import(fork):
     every, less = calling(fork=fork), calling(fork=fork, without=("colorsys", "wave"))
     try:
         assert every(b"colorsys", how="import") is True
@@ -138,27 +128,27 @@ def test_what_a_child_is_without_it_cannot_import(fork: bool) -> None:
         less.stop()
 
 
-def test_a_call_writes_no_files(call: Contained, tmp_path: pathlib.Path) -> None:
+def test_a_call_writes_no_files(call, tmp_path):
     written = tmp_path / "written"
     with pytest.raises(ContainedError, match=r"raised (OSError|PermissionError)"):
         call(str(written).encode(), how="write")
     assert not written.exists() or written.read_bytes() == b""
 
 
-def test_the_process_has_no_credentials(call: Contained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_has_no_credentials(call, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted")
     held = call(how="environment")
     assert "PYTHONPATH" in held
     assert "AWS_SECRET_ACCESS_KEY" not in held
 
 
-def test_only_a_kept_process_serves_several_calls() -> None:
+def test_only_a_kept_process_serves_several_calls():
     kept, forked = calling(), calling(fork=True)
     assert [kept(how="count"), kept(how="count")] == [1, 2]
     assert [forked(how="count"), forked(how="count")] == [1, 1]
 
 
-def test_a_process_that_somebody_killed_is_started_again(call: Contained) -> None:
+def test_a_process_that_somebody_killed_is_started_again(call):
     call(b"")
     call._process.kill()
     call._process.wait()
@@ -166,7 +156,7 @@ def test_a_process_that_somebody_killed_is_started_again(call: Contained) -> Non
 
 
 @pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
-def test_a_process_whose_caller_is_gone_ends(fork: bool) -> None:
+def test_a_process_whose_caller_is_gone_ends(fork):
     """Its standard input ends then. Without this, three processes of each reader stayed."""
     slow = "tests.support.waits_at_its_end:answer"
     assert slow.partition(":")[0] not in sys.modules, "this process waits ten minutes at its end"
@@ -186,7 +176,7 @@ sys.stdin.read()
 """
 
 
-def test_held_children_end_with_who_holds_them() -> None:
+def test_held_children_end_with_who_holds_them():
     """However it ends; and one that was asked nothing else finds what it had kept before."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS],
@@ -205,7 +195,7 @@ def test_held_children_end_with_who_holds_them() -> None:
     assert not _alive(below)
 
 
-def test_a_held_child_keeps_what_it_was_given_until_a_call_fails() -> None:
+def test_a_held_child_keeps_what_it_was_given_until_a_call_fails():
     made = calling(fork=True)
     one, other = made.hold(), made.hold()
     assert [
@@ -237,9 +227,7 @@ def _alive(processes: set[int]) -> set[int]:
     return {one for one in processes if pathlib.Path(f"/proc/{one}/exe").exists()}
 
 
-def test_a_process_that_goes_away_by_itself_is_a_passing_fault(
-    call: Contained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_goes_away_by_itself_is_a_passing_fault(call, monkeypatch):
     monkeypatch.setattr(contained, "_START", "import sys; sys.stdin.buffer.read(9)")
     with pytest.raises(TransientError, match="did not start: try again"):
         call(b"")
@@ -247,7 +235,7 @@ def test_a_process_that_goes_away_by_itself_is_a_passing_fault(
     assert call(b"fine") == "fine"
 
 
-def test_an_answer_of_many_empty_lists_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_many_empty_lists_is_none(monkeypatch):
     """256 MiB of them took 6.5 GB of the driver."""
     assert contained._MOST_VALUES <= 1 << 23
     monkeypatch.setattr(contained, "_MOST_VALUES", 1_000)

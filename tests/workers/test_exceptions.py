@@ -5,7 +5,7 @@ from workers.exceptions import Reason
 from workers.remark import RemarkKind
 
 
-def test_every_reason_without_a_figure_is_a_failure_or_says_why_nothing_is_concluded() -> None:
+def test_every_reason_without_a_figure_is_a_failure_or_says_why_nothing_is_concluded():
     for reason in Reason:
         assert Reason(str(reason)) is reason
         assert reason == reason.name.lower()
@@ -19,13 +19,13 @@ def test_every_reason_without_a_figure_is_a_failure_or_says_why_nothing_is_concl
     }
 
 
-def test_every_failure_has_a_reason_and_no_reason_but_the_deadline_is_no_fault() -> None:
+def test_every_failure_has_a_reason_and_no_reason_but_the_deadline_is_no_fault():
     failed = {code for code in ReasonCode if code.verdict is Verdict.FAILED}
     assert {reason.code for reason in Reason} >= failed
     assert [reason for reason in Reason if reason.code is ReasonCode.NOT_RUN] == [Reason.DEADLINE]
 
 
-def test_a_remark_with_a_code_is_a_doubt() -> None:
+def test_a_remark_with_a_code_is_a_doubt():
     codes = {kind.code for kind in RemarkKind if kind.code}
     assert {code.cause for code in codes} == {Cause.DOUBT}
     doubts = {code for code in ReasonCode if code.cause is Cause.DOUBT}

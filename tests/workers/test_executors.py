@@ -10,9 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -23,7 +22,7 @@ from flows.run import night_plan
 from flows.run.night_plan import Job, Planned
 from flows.settings import RaySettings
 from privcore.exceptions import TerminalError, TransientError
-from tests.support.audits import run_audits
+from tests.support.audits import recorded, run_audits
 from tests.support.in_a_child import dies, fails, refuses, sleeps, times
 from tests.support.lake import DAY, PLAN, declared, figures, label_path, label_rows, small_lake
 from tests.support.tiers import tiered
@@ -38,7 +37,6 @@ from workers.executors import (
     InProcess,
     LostWorkerError,
     OneChild,
-    OnRay,
     Total,
     on_ray,
 )
@@ -66,8 +64,8 @@ LONG = f"/tmp/{'x' * 40}"  # noqa: S108  # too long for Ray's sockets
     ],
 )  # fmt: skip
 def test_a_ray_that_cannot_be_reached_is_refused_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, address: str, change: Change, words: str
-) -> None:
+    monkeypatch, address, change, words
+):
     change(monkeypatch)
     with pytest.raises(TerminalError, match=f"^{words}"):
         on_ray(address).__enter__()
@@ -95,7 +93,7 @@ with on_ray("local", 1) as executor:
 
 
 @pytest.mark.slow
-def test_a_ray_of_our_own_is_reached_by_no_machine_and_read_by_no_user() -> None:
+def test_a_ray_of_our_own_is_reached_by_no_machine_and_read_by_no_user():
     done = subprocess.run(
         [sys.executable, "-c", OWN_RAY], capture_output=True, text=True, check=True, umask=0o022,
         cwd=ROOT,
@@ -110,14 +108,14 @@ def test_a_ray_of_our_own_is_reached_by_no_machine_and_read_by_no_user() -> None
 @pytest.fixture(
     scope="module", params=tiered([2, 1, 3], slow=3), ids=lambda cpus: f"{cpus}-workers"
 )
-def on_workers(request: pytest.FixtureRequest) -> Iterator[OnRay]:
+def on_workers(request):
     with on_ray("local", request.param) as executor:
         assert ray.cluster_resources()["CPU"] == request.param
         yield executor
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     """Return a lake whose labels lie in two files of several row groups each."""
     folder = tmp_path_factory.mktemp("ray") / "lake"
     lake = small_lake(folder, rows=600, privacy=declared(), row_group_size=128)
@@ -132,18 +130,14 @@ def audited(lake: Lake, executor: Executor) -> AuditRecord:
     return record
 
 
-def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(
-    lake: Lake, on_workers: OnRay
-) -> None:
+def test_any_number_of_ray_workers_gives_the_same_record_to_the_bit(lake, on_workers):
     here = audited(lake, InProcess())
     there = audited(lake, on_workers)
     assert here.audit.status == "evaluated"
     assert figures(there) == figures(here)
 
 
-def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
-    tmp_path: pathlib.Path, lake: Lake, on_workers: OnRay
-) -> None:
+def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(tmp_path, lake, on_workers):
     shutil.copytree(lake.uri, tmp_path / "lake")
     bad = Lake(str(tmp_path / "lake"))
     second = label_path(bad, "flights").with_name("part-00001.parquet")
@@ -160,7 +154,7 @@ def test_bad_input_found_by_a_ray_worker_ends_as_the_same_record(
 
 
 @pytest.fixture(scope="module")
-def executor() -> Iterator[OnRay]:
+def executor():
     with on_ray("local", 2) as connected:
         yield connected
 
@@ -170,7 +164,7 @@ def _attempts(folder: pathlib.Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -> None:
+def test_a_transient_error_is_retried(tmp_path, executor):
     def fails_twice(folder: pathlib.Path, item: int) -> int:
         attempt = len(list(folder.iterdir()))
         (folder / str(attempt)).touch()
@@ -183,9 +177,7 @@ def test_a_transient_error_is_retried(tmp_path: pathlib.Path, executor: OnRay) -
 
 
 @pytest.mark.slow
-def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
-    tmp_path: pathlib.Path, executor: OnRay
-) -> None:
+def test_a_terminal_error_arrives_as_itself_and_is_not_retried(tmp_path, executor):
     def fails(folder: pathlib.Path, item: int) -> int:
         (folder / str(len(list(folder.iterdir())))).touch()
         raise NotEvaluableError(Reason.LABEL_INVALID, f"Shard {item} has no labels.")
@@ -199,7 +191,7 @@ def test_a_terminal_error_arrives_as_itself_and_is_not_retried(
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_once_costs_nothing(tmp_path: pathlib.Path, executor: OnRay) -> None:
+def test_a_worker_that_dies_once_costs_nothing(tmp_path, executor):
     def dies_once(folder: pathlib.Path, item: int) -> int:
         import os  # noqa: PLC0415  # carried by value
 
@@ -213,7 +205,7 @@ def test_a_worker_that_dies_once_costs_nothing(tmp_path: pathlib.Path, executor:
 
 
 @pytest.mark.slow
-def test_a_worker_that_keeps_dying_is_a_transient_error(executor: OnRay) -> None:
+def test_a_worker_that_keeps_dying_is_a_transient_error(executor):
     def dies(_shared: None, _item: int) -> None:
         import os  # noqa: PLC0415  # carried by value
 
@@ -250,7 +242,7 @@ with on_ray("local", 2) as executor:
 
 
 @pytest.mark.slow
-def test_work_that_is_given_up_many_times_costs_its_user_nothing() -> None:
+def test_work_that_is_given_up_many_times_costs_its_user_nothing():
     """Where tasks were cancelled, Ray 2.60 ended the process within some dozens of rounds."""
     done = subprocess.run(
         [sys.executable, "-c", GIVEN_UP], capture_output=True, text=True, check=False, cwd=ROOT
@@ -259,9 +251,7 @@ def test_work_that_is_given_up_many_times_costs_its_user_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_a_ray_that_finishes_nothing_is_a_transient_error(
-    monkeypatch: pytest.MonkeyPatch, executor: OnRay
-) -> None:
+def test_a_ray_that_finishes_nothing_is_a_transient_error(monkeypatch, executor):
     def sleeps(_shared: None, item: int) -> tuple[int, int]:
         import time  # noqa: PLC0415  # carried by value
 
@@ -278,16 +268,14 @@ def test_a_ray_that_finishes_nothing_is_a_transient_error(
 
 
 @pytest.mark.slow
-def test_who_finds_ray_connected_leaves_it_connected(executor: OnRay) -> None:
+def test_who_finds_ray_connected_leaves_it_connected(executor):
     with on_ray("local", 1) as again:
         assert list(again.map(lambda shared, item: shared + item, 1, [2])) == [3]
     assert ray.is_initialized()
     assert list(executor.map(lambda shared, item: shared + item, 1, [2])) == [3]
 
 
-def test_what_ray_kept_of_runs_is_removed_a_week_later(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_what_ray_kept_of_runs_is_removed_a_week_later(monkeypatch, tmp_path):
     """Logs, and rows that Ray had put on disk where a run was killed, stayed for good.
 
     What a driver that runs has is kept: a clock that jumped a week ahead lost it, and long runs.
@@ -318,8 +306,8 @@ def test_what_ray_kept_of_runs_is_removed_a_week_later(
 
 @pytest.mark.parametrize(("error", "shut_down"), [(ValueError, 1), (KeyboardInterrupt, 0)])
 def test_a_ray_that_threads_may_still_use_after_an_interrupt_is_not_shut_down(
-    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], shut_down: int
-) -> None:
+    monkeypatch, error, shut_down
+):
     """Ray ended an interrupted night with code 1, which is a violation's."""
     calls: list[int] = []
     monkeypatch.setattr(executors, "connected", lambda: False)
@@ -331,7 +319,7 @@ def test_a_ray_that_threads_may_still_use_after_an_interrupt_is_not_shut_down(
 
 
 @pytest.fixture(scope="module", params=["here", pytest.param("ray", marks=pytest.mark.slow)])
-def either(request: pytest.FixtureRequest) -> Iterator[Executor]:
+def either(request):
     if request.param == "here":
         yield InProcess()
     else:
@@ -354,9 +342,7 @@ def asked(made: Total[int], items: list[int]) -> list[tuple[str, int, int]]:
     return sorted(made.map(beside, "of", items))
 
 
-def test_a_total_is_worked_on_without_being_brought_here(
-    either: Executor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_total_is_worked_on_without_being_brought_here(either, monkeypatch):
     made = sum_of(either, range(10))
     assert made is not None
     with monkeypatch.context() as patched:
@@ -365,25 +351,25 @@ def test_a_total_is_worked_on_without_being_brought_here(
     assert made.get() == 90
 
 
-def test_there_is_no_total_of_no_items(either: Executor) -> None:
+def test_there_is_no_total_of_no_items(either):
     assert sum_of(either, range(0)) is None
     assert asked(Total(-1), [7]) == [("of", -1, 7)]
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[OneChild]:
+def child():
     with OneChild() as executor:
         yield executor
 
 
 @pytest.fixture
-def counted(tmp_path: pathlib.Path) -> pathlib.Path:
+def counted(tmp_path):
     file = tmp_path / "counted"
     file.write_text("")
     return file
 
 
-def test_all_items_are_carried_by_one_other_process(child: OneChild) -> None:
+def test_all_items_are_carried_by_one_other_process(child):
     seen: list[int] = []
     assert child.fold(times, 3, range(5), on_done=seen.append) == 30
     assert len(set(seen)) == 1
@@ -392,23 +378,21 @@ def test_all_items_are_carried_by_one_other_process(child: OneChild) -> None:
     assert child.fold(times, 3, [], on_done=seen.append) is None
 
 
-def test_what_the_function_raises_is_raised_here(child: OneChild) -> None:
+def test_what_the_function_raises_is_raised_here(child):
     with pytest.raises(NotEvaluableError, match="no label") as refused:
         list(child.map(refuses, None, ["no label"]))
     assert refused.value.reason is Reason.LABEL_INVALID
 
 
 @pytest.mark.parametrize("what", tiered([fails, dies], always=1, slow=1))
-def test_what_may_go_away_is_tried_again(child: OneChild, counted: pathlib.Path, what: Any) -> None:
+def test_what_may_go_away_is_tried_again(child, counted, what):
     assert child.fold(what, counted, [3], on_done=lambda _: None) == 4
 
 
 @pytest.mark.parametrize(
     ("what", "error"), tiered([(fails, TransientError), (dies, LostWorkerError)], always=1, slow=1)
 )
-def test_what_does_not_go_away_is_told(
-    child: OneChild, counted: pathlib.Path, what: Any, error: type[Exception]
-) -> None:
+def test_what_does_not_go_away_is_told(child, counted, what, error):
     with pytest.raises(error):
         child.fold(what, counted, [9], on_done=lambda _: None)
     assert len(counted.read_text()) == 4
@@ -416,7 +400,7 @@ def test_what_does_not_go_away_is_told(
 
 
 @pytest.mark.slow
-def test_a_deadline_ends_it(child: OneChild) -> None:
+def test_a_deadline_ends_it(child):
     begun = time.monotonic()
     deadline = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)
     with pytest.raises(DeadlinePassedError):
@@ -425,16 +409,14 @@ def test_a_deadline_ends_it(child: OneChild) -> None:
     assert child.fold(times, 2, [1], on_done=lambda _: None) == 2
 
 
-def test_nothing_is_left_of_it() -> None:
+def test_nothing_is_left_of_it():
     with OneChild() as executor:
         ((pid, _),) = executor.map(times, 1, [1])
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_a_child_that_cannot_start_is_the_error_that_is_raised(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_child_that_cannot_start_is_the_error_that_is_raised(monkeypatch):
     """As in a script that calls an audit without asking for `__name__ == "__main__"`."""
 
     def no_start(_: object) -> None:
@@ -445,7 +427,7 @@ def test_a_child_that_cannot_start_is_the_error_that_is_raised(
         list(executor.map(times, 1, [1]))
 
 
-def test_whoever_still_asks_is_told_that_it_was_left() -> None:
+def test_whoever_still_asks_is_told_that_it_was_left():
     with ThreadPoolExecutor(1) as threads:
         with OneChild() as executor:
             list(executor.map(times, 1, [1]))
@@ -456,8 +438,8 @@ def test_whoever_still_asks_is_told_that_it_was_left() -> None:
 
 
 @pytest.mark.slow
-def test_an_audit_has_the_same_figures(child: OneChild, template: Lake) -> None:
-    here = run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
+def test_an_audit_has_the_same_figures(child, template):
+    here = recorded(template)
     there = run_audit(template, "good", DAY, plan=PLAN, executor=child)
     assert figures(there) == figures(here)
     assert here.audit.status == "evaluated"
@@ -478,9 +460,7 @@ def planned(size: int) -> list[Planned]:
         (0, "local", True, "ray"),
     ],
 )
-def test_ray_carries_what_can_be_shared_out(
-    monkeypatch: pytest.MonkeyPatch, size: int, address: str, connected: bool, where: str
-) -> None:
+def test_ray_carries_what_can_be_shared_out(monkeypatch, size, address, connected, where):
     monkeypatch.setattr(night_plan, "connected", lambda: connected)
     monkeypatch.setattr(night_plan, "on_ray", lambda *_: contextlib.nullcontext("ray"))
     with night_plan.choose_executor(planned(size), RaySettings(address=address)) as executor:

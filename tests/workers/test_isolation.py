@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,7 +24,7 @@ CLOSED = pytest.mark.skipif(
 
 
 @pytest.fixture(params=["kept", "forked", "asking"])
-def call(request: pytest.FixtureRequest) -> Iterator[Contained]:
+def call(request):
     """Yield a contained process; `asking` is one that asks storage itself."""
     made = Contained(
         f"{attempt.__module__}:{attempt.__name__}",
@@ -39,7 +38,7 @@ def call(request: pytest.FixtureRequest) -> Iterator[Contained]:
 
 
 @pytest.fixture
-def parent() -> Iterator[subprocess.Popen[bytes]]:
+def parent():
     """Yield another process of this user that has a credential, as a worker of Ray has."""
     code = "import sys; print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
@@ -53,9 +52,7 @@ def parent() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @CLOSED
-def test_no_other_process_can_be_read_or_signalled(
-    call: Contained, parent: subprocess.Popen[bytes]
-) -> None:
+def test_no_other_process_can_be_read_or_signalled(call, parent):
     assert environments(PLANTED) != {"found": []}  # an ordinary process reads it
     assert call(what="environment", about=PLANTED) == {"found": []}
     for what in ("memory", "signal"):
@@ -65,7 +62,7 @@ def test_no_other_process_can_be_read_or_signalled(
 
 
 @CLOSED
-def test_no_file_is_deleted_moved_or_made(call: Contained, tmp_path: pathlib.Path) -> None:
+def test_no_file_is_deleted_moved_or_made(call, tmp_path):
     kept = tmp_path / "kept"
     kept.write_text("labels")
     for what in ("delete", "rename", "folder"):
@@ -74,22 +71,20 @@ def test_no_file_is_deleted_moved_or_made(call: Contained, tmp_path: pathlib.Pat
 
 
 @CLOSED
-def test_only_who_asks_storage_has_the_network(call: Contained) -> None:
+def test_only_who_asks_storage_has_the_network(call):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         connected = call(what="connect", about=str(listening.getsockname()[1]))
     assert ("connected" in connected) == call._given["asking"]
 
 
-def test_who_asks_storage_knows_hosts_and_authorities(call: Contained) -> None:
+def test_who_asks_storage_knows_hosts_and_authorities(call):
     if not call._given["asking"]:
         pytest.skip("it asks nobody")
     assert call(what="trust", about="") == trusted("")
 
 
 @CLOSED
-def test_a_call_reads_the_files_that_it_is_given_and_no_others(
-    call: Contained, tmp_path: pathlib.Path
-) -> None:
+def test_a_call_reads_the_files_that_it_is_given_and_no_others(call, tmp_path):
     """A child that is kept serves calls of different files, so none of them is given one."""
     given, other = tmp_path / "given", tmp_path / "other"
     for folder in (given, other):
@@ -104,7 +99,7 @@ def test_a_call_reads_the_files_that_it_is_given_and_no_others(
     assert call(what="read", about=str(given / "labels")) == denied
 
 
-def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> None:
+def test_no_call_answers_the_next_one_or_reads_its_question(call):
     """A kept child serves several calls, of bytes that take no process over."""
     if not call._fork:
         pytest.skip("its calls share one process")
@@ -115,7 +110,7 @@ def test_no_call_answers_the_next_one_or_reads_its_question(call: Contained) -> 
 
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
-def unfiltered(request: pytest.FixtureRequest) -> Iterator[Contained]:
+def unfiltered(request):
     """Yield a contained process that may fork, as on a processor whose calls no filter knows."""
     name = "tests.support.unfiltered_calls:attempt"
     made = Contained(name, seconds=10, memory=1 << 30, fork=request.param)
@@ -124,7 +119,7 @@ def unfiltered(request: pytest.FixtureRequest) -> Iterator[Contained]:
 
 
 @CLOSED
-def test_no_process_meets_the_next_call(unfiltered: Contained) -> None:
+def test_no_process_meets_the_next_call(unfiltered):
     call = unfiltered
     if not call._fork:
         pytest.skip("its calls share processes")
@@ -135,7 +130,7 @@ def test_no_process_meets_the_next_call(unfiltered: Contained) -> None:
 
 
 @CLOSED
-def test_no_process_outlives_its_child(unfiltered: Contained) -> None:
+def test_no_process_outlives_its_child(unfiltered):
     """But for one that asks storage: it shares the processes of the machine."""
     call, name = unfiltered, f"left-{os.getpid() % 10**7}"
     assert call(what="leave", about=name) == {"left": name}
@@ -151,11 +146,11 @@ def _runs(name: str) -> bool:
     return name in done.stdout.split()
 
 
-def test_a_call_opens_few_files(call: Contained) -> None:
+def test_a_call_opens_few_files(call):
     assert call(what="open", about="") == {"denied": "OSError"}
 
 
-def test_what_is_made_here_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+def test_what_is_made_here_is_its_owners_alone(tmp_path):
     """In this process, and in whatever it starts."""
     old = tmp_path / "old"
     old.write_text("opened on purpose")
@@ -174,7 +169,7 @@ def test_what_is_made_here_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_process_of_the_same_user_cannot_read_the_environment() -> None:
+def test_another_process_of_the_same_user_cannot_read_the_environment():
     """Root reads everything, so both are another user here."""
     somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     read = {}
@@ -192,9 +187,7 @@ def test_another_process_of_the_same_user_cannot_read_the_environment() -> None:
     assert read == {"sys": 0, "sys, workers": 1}
 
 
-def test_a_temporary_folder_is_its_users_own(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_folder_is_its_users_own(tmp_path, monkeypatch):
     monkeypatch.setattr(isolation.tempfile, "gettempdir", lambda: str(tmp_path))
     # A longer name than this would be too long for the sockets below it.
     assert isolation.private_folder().parent == pathlib.Path("/tmp")  # noqa: S108
@@ -216,9 +209,7 @@ def test_a_temporary_folder_is_its_users_own(
 
 
 @pytest.mark.parametrize("place", ["ray", ""])
-def test_a_file_in_the_place_of_rays_folder_ends_in_a_sentence(
-    place: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_place_of_rays_folder_ends_in_a_sentence(place, tmp_path, monkeypatch):
     chosen = tmp_path / "chosen"
     if place:
         chosen.mkdir()

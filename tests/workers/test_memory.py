@@ -1,4 +1,3 @@
-import pathlib
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def machine(tmp_path, monkeypatch):
     """Return a machine with 6 GiB left, on which nothing limits this process."""
     (tmp_path / "meminfo").write_text("MemTotal: 16777216 kB\nMemAvailable: 6291456 kB\n")
     (tmp_path / "own").write_text("4:memory:/pods/ours\n1:cpu:/\n0::/pods/ours\n")
@@ -21,7 +20,7 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_bound_is_ours_or_half_of_what_the_machine_has_left() -> None:
+def test_a_bound_is_ours_or_half_of_what_the_machine_has_left():
     assert (bounded_memory(2 * GIB), bounded_memory(8 * GIB)) == (2 * GIB, 3 * GIB)
 
 
@@ -45,14 +44,8 @@ BELOW = f"inactive_file 0\nactive_file 0\ntotal_inactive_file {GIB}\ntotal_activ
     ids=["own", "above", "first version", "files", "files below", "without a limit"],
 )
 def test_it_is_half_of_what_any_group_of_this_process_has_left(
-    machine: pathlib.Path,
-    group: str,
-    names: tuple[str, str],
-    most: object,
-    taken: int,
-    files: str,
-    left: int,
-) -> None:
+    machine, group, names, most, taken, files, left
+):
     (machine / group).mkdir(parents=True)
     for name, value in zip(names, (most, taken), strict=True):
         (machine / group / name).write_text(f"{value}\n")
@@ -61,7 +54,7 @@ def test_it_is_half_of_what_any_group_of_this_process_has_left(
     assert bounded_memory(8 * GIB) == left // 2
 
 
-def test_where_nothing_is_known_it_is_ours(machine: pathlib.Path) -> None:
+def test_where_nothing_is_known_it_is_ours(machine):
     for name in ("meminfo", "own"):
         (machine / name).unlink()
     assert bounded_memory(8 * GIB) == 8 * GIB
@@ -96,6 +89,6 @@ def held_after(how: str) -> int:
 
 
 @pytest.mark.slow
-def test_freed_memory_is_given_back() -> None:
+def test_freed_memory_is_given_back():
     """By default glibc would keep it: the first figure shows that there is something to mend."""
     assert held_after("kept") - held_after("returned") > 30_000

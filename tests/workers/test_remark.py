@@ -8,19 +8,19 @@ from workers.remark import Remark, RemarkKind, doubts_among, remarked
 WORKERS = pathlib.Path(__file__).resolve().parents[2] / "workers"
 
 
-def test_without_a_sentence_nothing_is_remarked_on() -> None:
+def test_without_a_sentence_nothing_is_remarked_on():
     assert remarked(RemarkKind.ROWS_REPEATED, "") == ()
     told = remarked(RemarkKind.ROWS_REPEATED, "They do.")
     assert told == (Remark(RemarkKind.ROWS_REPEATED, "They do."),)
 
 
-def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none() -> None:
+def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none():
     words = ("rows_left_out", "rows_repeated", "a forged word", "classes_exchanged")
     assert set(doubts_among(words)) == {RemarkKind.CLASSES_EXCHANGED, RemarkKind.ROWS_REPEATED}
     assert doubts_among(None) == doubts_among(("power_lost", "bad_records")) == ()
 
 
-def test_every_remark_is_made_somewhere_and_says_what_it_means() -> None:
+def test_every_remark_is_made_somewhere_and_says_what_it_means():
     texts = [
         path.read_text(encoding="utf-8")
         for path in WORKERS.rglob("*.py")

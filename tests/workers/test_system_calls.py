@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import os
-import pathlib
 import platform
 import resource
 import socket
@@ -41,7 +40,7 @@ def outcome(lines: list[tuple[int, int, int, int]], identity: int, call: int, ar
 
 @pytest.mark.parametrize("name", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("network", [False, True])
-def test_the_filter_denies_what_it_names_and_nothing_else(name: str, network: bool) -> None:
+def test_the_filter_denies_what_it_names_and_nothing_else(name, network):
     known = system_calls._PROCESSORS[name]
     families = (1, 2, 10, 16) if network else ()
     lines = system_calls._instructions(known, network=network)
@@ -130,7 +129,7 @@ TRIED = {
 @pytest.mark.slow
 @pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
 @pytest.mark.parametrize("asking", [False, True])
-def test_a_contained_process_is_denied_the_kernels_rare_calls(asking: bool) -> None:
+def test_a_contained_process_is_denied_the_kernels_rare_calls(asking):
     given = ("PATH",) if asking else ()
     call = Contained(
         f"{__name__}:attempt", seconds=10, memory=1 << 30, fork=True, environment=given
@@ -175,9 +174,7 @@ def alter(content: bytes, what: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.skipif("seccomp" not in closed_here(), reason="this kernel takes no filter")
 @pytest.mark.parametrize(("fork", "asking"), [(False, False), (True, False), (True, True)])
-def test_a_contained_process_opens_no_file_to_others(
-    tmp_path: pathlib.Path, fork: bool, asking: bool
-) -> None:
+def test_a_contained_process_opens_no_file_to_others(tmp_path, fork, asking):
     """Landlock knows no right on modes: a model file could let everybody read a key."""
     key = tmp_path / "publication.key"
     key.write_text("secret")

@@ -7,7 +7,7 @@ from workers import versions
 from workers.executors import OnRay
 
 
-def test_a_node_with_another_version_refuses_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_another_version_refuses_to_work(monkeypatch):
     begun = versions.by_one_version(lambda shared, item: shared + item)
     assert begun(1, 2) == 3
     monkeypatch.setattr(versions, "_BOTH", "0.0.1 (method version 1)")
@@ -18,7 +18,7 @@ def test_a_node_with_another_version_refuses_to_work(monkeypatch: pytest.MonkeyP
         begun(1, 2)
 
 
-def test_every_task_of_ray_is_of_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_task_of_ray_is_of_one_version(monkeypatch):
     carried = []
     monkeypatch.setattr("workers.executors.ray.remote", lambda **_: carried.append, raising=False)
     OnRay()._task(lambda shared, item: shared + item)

@@ -136,7 +136,7 @@ def as_inputs(checkpoint: Checkpoint, features: pl.DataFrame) -> ModelInputs:
     try:
         return inputs_of(checkpoint.described, manifest, features)
     except InputsRefusedError as error:
-        raise _inputs_refused(error, manifest) from None
+        raise _feature_refused(manifest, error.why) from None
 
 
 def predict(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
@@ -150,11 +150,8 @@ def predict(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float64]:
     manifest = checkpoint.manifest
     predicted = _predicted(checkpoint, inputs)
     if not np.all(np.isfinite(predicted)):
-        raise NotEvaluableError(
-            Reason.PROBABILITIES_INVALID,
-            f"The model {manifest.model} of {manifest.day} gives NaN probabilities: train it "
-            "again.",
-        )
+        why = "gives NaN probabilities: train it again"
+        raise _refused(manifest, why, Reason.PROBABILITIES_INVALID)
     return predicted if manifest.output_correction is None else _corrected(predicted, manifest)
 
 
@@ -167,23 +164,23 @@ def _predicted(checkpoint: Checkpoint, inputs: ModelInputs) -> NDArray[np.float6
             known = known_words(content, guess.place, words, about=guess.said, model=model)
             if instead := known.isdisjoint(guess.words) and sorted(known):
                 told = f"{guess.said}{' or '.join(map(repr, instead))}: write it so"
-                raise _inputs_refused(InputsRefusedError(told), manifest)
+                raise _feature_refused(manifest, told)
         found = score_rows(content, described, inputs, form=manifest.format, model=model)
     except ModelRefusedError as error:
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID, f"The model {manifest.model} of {manifest.day} {error.why}."
-        ) from None
+        raise _refused(manifest, error.why) from None
     if described.classes is None:
         return found
     return aligned(found, tuple(looked_up(described.classes)), manifest.label.words)
 
 
-def _inputs_refused(error: InputsRefusedError, manifest: Manifest) -> NotEvaluableError:
-    return NotEvaluableError(
-        Reason.FEATURE_INVALID,
-        f"The model {manifest.model} of {manifest.day} cannot score these rows, because "
-        f"{error.why}.",
-    )
+def _refused(
+    manifest: Manifest, why: str, reason: Reason = Reason.CHECKPOINT_INVALID
+) -> NotEvaluableError:
+    return NotEvaluableError(reason, f"The model {manifest.model} of {manifest.day} {why}.")
+
+
+def _feature_refused(manifest: Manifest, why: str) -> NotEvaluableError:
+    return _refused(manifest, f"cannot score these rows, because {why}", Reason.FEATURE_INVALID)
 
 
 def aligned(
@@ -259,42 +256,27 @@ def check_described(
 
     `lists` is who says so, and the verb.
     """
-    who = f"The model {manifest.model} of {manifest.day}"
     names = [feature.name for feature in manifest.features]
     if model.names is not None and list(model.names) != _as_written(names, manifest.format):
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"{who} was trained on the features {list(model.names)}, but {lists} {names}.",
-        )
+        why = f"was trained on the features {list(model.names)}, but {lists} {names}"
+        raise _refused(manifest, why)
     if len(model.kinds) != len(names):
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"{who} takes {len(model.kinds)} features, but {lists} {len(names)}: list all of them, "
-            "in the model's order.",
-        )
+        why = f"takes {len(model.kinds)} features, but {lists} {len(names)}"
+        raise _refused(manifest, f"{why}: list all of them, in the model's order")
     for feature, kind in zip(manifest.features, model.kinds, strict=True):
         if kind not in {None, feature.kind}:
-            raise NotEvaluableError(
-                Reason.CHECKPOINT_INVALID,
-                f"{who} takes {feature.name!r} as {kind}, but its manifest says {feature.kind}.",
-            )
-    classes = manifest.label.words
+            why = f"takes {feature.name!r} as {kind}, but its manifest says {feature.kind}"
+            raise _refused(manifest, why)
+    classes, listed = manifest.label.words, list(manifest.label.classes)
     if model.classes is not None:
         # A class that was absent from the training days is none that the model can know.
         known = looked_up(model.classes)
-        if known == [word for word in classes if word in known] and not named_twice(known):
-            return
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"{who} knows the classes {list(model.classes)}, but {lists} "
-            f"{list(manifest.label.classes)}: list the model's, in its order.",
-        )
-    if model.class_count != len(classes):
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"{who} tells {model.class_count} classes apart, but {lists} "
-            f"{list(manifest.label.classes)}.",
-        )
+        if known != [word for word in classes if word in known] or named_twice(known):
+            why = f"knows the classes {list(model.classes)}, but {lists} {listed}"
+            raise _refused(manifest, f"{why}: list the model's, in its order")
+    elif model.class_count != len(classes):
+        why = f"tells {model.class_count} classes apart, but {lists} {listed}"
+        raise _refused(manifest, why)
 
 
 def _as_written(names: list[str], form: str) -> list[str]:

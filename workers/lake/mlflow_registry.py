@@ -15,7 +15,6 @@ https://mlflow.org/docs/latest/api_reference/rest-api.html
 import datetime as dt
 import functools
 import hashlib
-import json
 import os
 import re
 import ssl
@@ -25,6 +24,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from privcore.exceptions import TerminalError, TransientError
 from workers.contained import Contained, ContainedError
@@ -43,7 +44,7 @@ class Flavor(NamedTuple):
     None where it names none. That folder comes first where Python looks for modules.
     """
 
-    data: str | None
+    data: str | None = None
     loader: str | None = None
     code: str | None = None
 
@@ -54,19 +55,16 @@ def parse(content: bytes) -> dict[str, Flavor]:
 
     # BaseLoader makes text, lists and dictionaries, and calls nothing.
     document = yaml.BaseLoader(content).get_single_data()
-    flavors = document.get("flavors") if isinstance(document, dict) else None
+    flavors, found = document.get("flavors") if isinstance(document, dict) else None, {}
     if not isinstance(flavors, dict):
         raise TypeError("it lists no flavors")
-    return {str(name): _named(flavor) for name, flavor in flavors.items()}
-
-
-def _named(flavor: object) -> Flavor:
-    said = flavor if isinstance(flavor, dict) else {}
-    words = (said.get(key) for key in ("data", "loader_module", "code"))
-    # Without its types, YAML's null is a word.
-    return Flavor(
-        *(word if isinstance(word, str) and word not in _NULL else None for word in words)
-    )
+    for name, flavor in flavors.items():
+        said = flavor if isinstance(flavor, dict) else {}
+        words = (said.get(key) for key in ("data", "loader_module", "code"))
+        # Without its types, YAML's null is a word.
+        named = (word if isinstance(word, str) and word not in _NULL else None for word in words)
+        found[str(name)] = Flavor(*named)
+    return found
 
 
 _contained = Contained(
@@ -81,6 +79,7 @@ _SECONDS, _SECONDS_IN_ALL = 60.0, 900.0
 """Time that the server may be silent, and time that one answer may take."""
 _MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
 _API = "/api/2.0/mlflow"
+_ANSWER = TypeAdapter(dict[str, Any])
 
 
 def asked(
@@ -100,13 +99,10 @@ def asked(
     if given is None:
         return None
     try:
-        answer = json.loads(given)
-        json.dumps(answer, ensure_ascii=False).encode()  # half characters are no text
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise _unreadable("answers with something else than MLflow's REST interface does")
-    return answer
+        return _ANSWER.validate_json(given)
+    except ValidationError:
+        why = "answers with something else than MLflow's REST interface does"
+        raise _unreadable(why) from None
 
 
 def server_address() -> str:
@@ -261,7 +257,7 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredFile
     answer = asked("registered-models/alias", name=name, alias=alias)
     if answer is None:
         return None
-    found = _version_in(answer)
+    found = _part_of(answer, "model_version")
     return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
 
 
@@ -272,12 +268,12 @@ def find_version(name: str, version: str) -> RegisteredFile | None:
         NotEvaluableError: as `find_registered`.
     """
     answer = asked("model-versions/get", name=name, version=version)
-    return None if answer is None else _located(name, _version_in(answer), ())
+    return None if answer is None else _located(name, _part_of(answer, "model_version"), ())
 
 
-def _version_in(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return what an answer says of a version; nothing where it says something else."""
-    found = answer.get("model_version")
+def _part_of(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a part of an answer; nothing where that is something else."""
+    found = answer.get(name)
     return found if isinstance(found, dict) else {}
 
 
@@ -312,15 +308,11 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
     """
     if not folder.startswith(PROXIED):
         return Lake(folder).read(name, at_most=at_most)
+    server = urllib.parse.urlsplit(server_address())
     try:
         parts = urllib.parse.urlsplit(folder)
     except ValueError:
-        raise NotEvaluableError(
-            Reason.PATH_OUTSIDE,
-            f"The MLflow registry names {folder[:200]!r}, which is no address: register the model "
-            "again.",
-        ) from None
-    server = urllib.parse.urlsplit(server_address())
+        raise _outside(f"{folder[:200]!r}, which is no address") from None
     if parts.netloc and parts.netloc != server.netloc:
         raise NotEvaluableError(
             Reason.PATH_OUTSIDE,
@@ -328,16 +320,17 @@ def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
             "MLFLOW_TRACKING_URI: nothing is told to another server.",
         )
     if ".." in parts.path.split("/"):
-        raise NotEvaluableError(
-            Reason.PATH_OUTSIDE,
-            f"The MLflow registry names {folder[:200]!r}, which leads out of its artifacts: "
-            "register the model again.",
-        )
+        raise _outside(f"{folder[:200]!r}, which leads out of its artifacts")
     path = urllib.parse.quote(f"{parts.path.strip('/')}/{name}")
     content = _exchanged(f"/api/2.0/mlflow-artifacts/artifacts/{path}", at_most)
     if content is None:
         raise FileNotFoundError(name)
     return content
+
+
+def _outside(what: str) -> NotEvaluableError:
+    sentence = f"The MLflow registry names {what}: register the model again."
+    return NotEvaluableError(Reason.PATH_OUTSIDE, sentence)
 
 
 def _folder(address: str, allowed: Iterable[str], who: str) -> str:
@@ -367,8 +360,7 @@ def _own_root() -> tuple[str, ...]:
         answer = asked("experiments/get", experiment_id="0") or {}
     except NotEvaluableError:  # this login may not look
         return ()
-    experiment = answer.get("experiment")
-    place = experiment.get("artifact_location") if isinstance(experiment, dict) else None
+    place = _part_of(answer, "experiment").get("artifact_location")
     root = str(place or "").rpartition("/")[0]
     return () if bucket_of(root) is None or set("?#") & set(root) else (root,)
 
@@ -391,10 +383,10 @@ def _mlmodel(folder: str, who: str) -> dict[str, Flavor]:
 
 def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
     """Return the model's own file, and its format; by which MLflow serves it, where it does."""
-    served = flavors.get("python_function", Flavor(None))
+    served = flavors.get("python_function", Flavor())
     held: tuple[str, str] | None = None
     for form in _FLAVORS:
-        data = flavors.get(form, Flavor(None)).data
+        data = flavors.get(form, Flavor()).data
         if data is None:
             continue
         if not (_PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form])):

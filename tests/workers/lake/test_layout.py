@@ -25,18 +25,18 @@ def failing(times: int, error: Exception) -> Any:
     return action
 
 
-def test_a_failure_that_goes_away_is_waited_for_longer_each_time(waits: list[float]) -> None:
+def test_a_failure_that_goes_away_is_waited_for_longer_each_time(waits):
     assert patiently(failing(4, OSError("Connection reset")), "labels") == "content"
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8])
 
 
-def test_a_throttled_storage_is_left_alone_for_longer(waits: list[float]) -> None:
+def test_a_throttled_storage_is_left_alone_for_longer(waits):
     error = OSError("AWS Error SLOW_DOWN during GetObject operation: Please reduce your rate.")
     patiently(failing(3, error), "labels")
     assert waits == pytest.approx([0.4, 0.8, 1.6])
 
 
-def test_a_failure_that_stays_is_transient_and_tells_no_detail(waits: list[float]) -> None:
+def test_a_failure_that_stays_is_transient_and_tells_no_detail(waits):
     action = failing(99, OSError("https://key:secret@host/ refused"))
     with pytest.raises(TransientError, match="Storage failed 7 times at labels") as caught:
         patiently(action, "labels")
@@ -57,16 +57,14 @@ def test_a_failure_that_stays_is_transient_and_tells_no_detail(waits: list[float
     ],
     ids=["missing", "permission", "access-denied", "http-403"],
 )
-def test_what_trying_again_cannot_help_is_raised_at_once(
-    waits: list[float], error: OSError
-) -> None:
+def test_what_trying_again_cannot_help_is_raised_at_once(waits, error):
     with pytest.raises(type(error)):
         patiently(failing(1, error), "labels")
     assert waits == []
     assert not may_go_away(error)
 
 
-def test_waits_are_spread_so_that_workers_do_not_come_back_at_once() -> None:
+def test_waits_are_spread_so_that_workers_do_not_come_back_at_once():
     class Stop(Exception):  # noqa: N818
         pass
 
@@ -85,7 +83,7 @@ def test_waits_are_spread_so_that_workers_do_not_come_back_at_once() -> None:
     assert 0.05 <= min(slept) <= max(slept) <= 0.1
 
 
-def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing() -> None:
+def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing():
     entries = [ContentDigest.of("row group", f"part-{place}", 0, b"x") for place in range(5)]
     total = sum(entries, ContentDigest())
     assert sum(reversed(entries), ContentDigest()) == total
@@ -100,13 +98,13 @@ def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing() -> None:
     assert len({digest.hexdigest() for digest in [total, *others]}) == 5
 
 
-def test_entries_that_run_together_are_told_apart() -> None:
+def test_entries_that_run_together_are_told_apart():
     assert ContentDigest.of("ab", "c") != ContentDigest.of("a", "bc")
     assert ContentDigest.of("1") != ContentDigest.of(1)
     assert ContentDigest.of("row", b"a") != ContentDigest.of("row", "a")
 
 
-def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pathlib.Path) -> None:
+def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path):
     """Arrow's own error ended the audit as an unexpected one."""
 
     def listed() -> None:
@@ -116,7 +114,7 @@ def test_a_store_that_lists_keys_of_other_folders_is_said_to_do_so(tmp_path: pat
         Lake(str(tmp_path)).patiently(listed, "labels")
 
 
-def test_a_file_is_read_at_random_and_nothing_stays_open(tmp_path: pathlib.Path) -> None:
+def test_a_file_is_read_at_random_and_nothing_stays_open(tmp_path):
     (tmp_path / "rows").write_text("lake")
     descriptors = len(list(pathlib.Path("/dev/fd").iterdir()))
     with open_below(str(tmp_path), "rows") as file:

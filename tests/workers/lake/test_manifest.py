@@ -1,26 +1,22 @@
 """A manifest that contradicts itself is refused, and what weakens its audit is told."""
 
-import pathlib
-
 import pytest
 
 from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
-from workers.lake.layout import Lake, checkpoint_folder
+from workers.lake.layout import checkpoint_folder
 
 
 @pytest.fixture
-def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(remembered, tmp_path):
     """Return a copy of it for one attempt."""
     return copied(remembered, tmp_path)
 
 
 @pytest.mark.parametrize("times", rest_slow([0.99, 0.5, 0.1]))
-def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
-    lake: Lake, times: float
-) -> None:
+def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(lake, times):
     """Such a delta is not empty by itself, and bets against it are small."""
     records = audited(lake).records or 0
     edit_manifest(lake, "good", DAY, privacy=declared(0.5, delta=times / records))
@@ -30,7 +26,7 @@ def test_a_delta_just_below_one_over_the_records_keeps_no_declaration(
         assert row.reason.startswith("The declared epsilon of 0.5 stands by its delta of")
 
 
-def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
+def test_a_correction_of_the_outputs_is_told(lake):
     """One of epsilon 0.01 makes every probability 0 or 1: a bound of 1.70 became 0.65."""
     edit_manifest(
         lake, "good", DAY,
@@ -42,7 +38,7 @@ def test_a_correction_of_the_outputs_is_told(lake: Lake) -> None:
     assert "after the output_correction of its manifest (epsilon 0.01, floor 0)" in row.reason
 
 
-def test_invented_classes_are_told(lake: Lake) -> None:
+def test_invented_classes_are_told(lake):
     """Before, the arms were compared by the first 32 classes alone."""
     classes = [*(f"x{n}" for n in range(33)), 0, 1]
     for day in (EVE, DAY):
@@ -52,7 +48,7 @@ def test_invented_classes_are_told(lake: Lake) -> None:
     assert "35 classes are listed and 2 have labels." in row.reason
 
 
-def test_two_declarations_in_one_manifest_are_refused(lake: Lake) -> None:
+def test_two_declarations_in_one_manifest_are_refused(lake):
     path = f"{checkpoint_folder('good', DAY)}/manifest.json"
     text = lake.read(path).decode().rstrip()
     lax = str(declared(50.0)).replace("'", '"').replace("None", "null")

@@ -32,7 +32,7 @@ ALIAS = "2026-03-02"
 
 
 @pytest.fixture(scope="module")
-def tool() -> tuple[str, ...]:
+def tool():
     """Install mlflow where it is not yet; without a package index there is nothing to test."""
     found = subprocess.run([*TOOL, "--version"], capture_output=True, text=True, check=False)
     if found.returncode:
@@ -42,7 +42,7 @@ def tool() -> tuple[str, ...]:
 
 
 @pytest.fixture
-def bucket() -> Iterator[str]:
+def bucket():
     with object_store() as endpoint, empty_bucket(endpoint) as bucket:
         yield f"{bucket}/mlflow"
 
@@ -114,12 +114,8 @@ def register(client: httpx.Client, name: str, mlmodel: str, content: bytes) -> s
 
 @pytest.mark.parametrize("kind", ["proxied", "local", "s3"])
 def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
-    tool: tuple[str, ...],
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-    kind: str,
-) -> None:
+    tool, tmp_path, monkeypatch, request, kind
+):
     artifacts = {
         "proxied": ["--artifacts-destination", str(tmp_path / "artifacts")],
         "local": [

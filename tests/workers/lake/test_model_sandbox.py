@@ -1,4 +1,3 @@
-import pathlib
 import random
 import resource
 import shutil
@@ -27,7 +26,7 @@ from workers.lake.model_sandbox import (
 
 
 @pytest.fixture(scope="module")
-def model(template: Lake) -> bytes:
+def model(template):
     return (model_path(template, "good") / "model.cbm").read_bytes()
 
 
@@ -56,7 +55,7 @@ def first_that_crashes(model: bytes) -> bytes:
     pytest.fail("No damage crashed CatBoost's reader: is the sandbox still needed?")
 
 
-def test_a_model_is_described_as_it_is(model: bytes) -> None:
+def test_a_model_is_described_as_it_is(model):
     assert describe_model(model).model_copy(update={"row_seconds": 0.0}) == ModelDescription(
         kinds=("numeric", "numeric", "categorical"),
         names=("delay", "hour", "city"),
@@ -67,8 +66,8 @@ def test_a_model_is_described_as_it_is(model: bytes) -> None:
 
 
 def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_on(
-    model: bytes, template: Lake, tmp_path: pathlib.Path
-) -> None:
+    model, template, tmp_path
+):
     lake = Lake(str(tmp_path / "lake"))
     shutil.copytree(template.uri, lake.uri)
     clone_model(lake, "bad")
@@ -106,9 +105,7 @@ def onnx_of(ir: int = 9, opset: int = 13) -> bytes:
         (onnx_of(opset=99), "onnx", "has the opset 99 of ai.onnx, and onnxruntime "),
     ],
 )  # fmt: skip
-def test_a_file_of_another_form_is_named_with_what_to_do(
-    content: bytes, asked: str, what: str
-) -> None:
+def test_a_file_of_another_form_is_named_with_what_to_do(content, asked, what):
     with pytest.raises(ModelRefusedError) as raised:
         describe_model(content, form=asked)
     assert what in raised.value.why
@@ -117,7 +114,7 @@ def test_a_file_of_another_form_is_named_with_what_to_do(
 
 
 @pytest.fixture(scope="module")
-def files() -> dict[str, bytes]:
+def files():
     """Return a file of each framework whose reader reserves what the file says it needs."""
     random = np.random.default_rng(0)
     rows = random.normal(size=(200, 3))
@@ -145,9 +142,7 @@ BOMBS = [
 
 
 @pytest.mark.parametrize(("kind", "said", "asked"), BOMBS)
-def test_a_small_file_that_asks_for_much_is_refused(
-    files: dict[str, bytes], kind: str, said: bytes, asked: bytes
-) -> None:
+def test_a_small_file_that_asks_for_much_is_refused(files, kind, said, asked):
     assert describe_model(files[kind], form=kind).class_count == 2
     bomb = files[kind].replace(said, asked)
     assert bomb != files[kind]
@@ -158,9 +153,7 @@ def test_a_small_file_that_asks_for_much_is_refused(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kB
 
 
-def test_a_file_that_ends_a_models_child_leaves_the_files_beside_it(
-    files: dict[str, bytes],
-) -> None:
+def test_a_file_that_ends_a_models_child_leaves_the_files_beside_it(files):
     (_, said, asked), good = BOMBS[2], files["lightgbm"]
     both = {"form": "lightgbm", "model": "both of a model share a child"}
     described = describe_model(good, **both)
@@ -172,27 +165,27 @@ def test_a_file_that_ends_a_models_child_leaves_the_files_beside_it(
 
 
 @pytest.mark.slow
-def test_reading_a_model_imports_nothing() -> None:
+def test_reading_a_model_imports_nothing():
     model = train_xgboost(rows_with_gaps(100, seed=1)).content
     assert (
         imported_by_a_call("workers.lake.formats.xgboost", "describe(load(content))", model) == []
     )
 
 
-def test_who_has_a_model_read_does_not_load_its_framework() -> None:
+def test_who_has_a_model_read_does_not_load_its_framework():
     describe = "describe_model(content, form='xgboost')"
     model = train_xgboost(rows_with_gaps(100, seed=1)).content
     assert "xgboost" not in imported_by_a_call("workers.lake.model_sandbox", describe, model)
 
 
 @pytest.mark.parametrize("place", [4, 8, 16])
-def test_a_catboost_file_that_says_it_is_larger_is_refused(model: bytes, place: int) -> None:
+def test_a_catboost_file_that_says_it_is_larger_is_refused(model, place):
     bomb = model[:place] + b"\xff\xff\xff\x7f" + model[place + 4 :]
     with pytest.raises(ModelRefusedError):
         describe_model(bomb)
 
 
-def test_a_classifier_of_several_labels_is_refused() -> None:
+def test_a_classifier_of_several_labels_is_refused():
     """Its answers do not add up to one, and were played as if they did."""
     rows = np.random.default_rng(1).normal(size=(60, 2))
     labels = np.stack([rows[:, 0] > 0.0, rows[:, 1] > 0.0], axis=1).astype(int)

@@ -2,7 +2,6 @@
 
 import logging
 import pathlib
-from collections.abc import Iterator
 
 import deltalake
 import polars as pl
@@ -41,14 +40,14 @@ SECRETS = ("AKIAPLANTEDINTESTS00", "planted/secret+in/tests", "planted-session-t
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[str]:
+def store():
     """Yield the URI of an empty bucket, with the environment that leads there."""
     with object_store() as endpoint, empty_bucket(endpoint, SECRETS) as bucket:
         yield bucket
 
 
 @pytest.fixture(scope="module")
-def lake(store: str, template: Lake) -> Lake:
+def lake(store, template):
     lake = Lake(f"{store}/lake")
     for path in sorted(pathlib.Path(template.uri).rglob("*")):
         if path.is_file():
@@ -57,16 +56,14 @@ def lake(store: str, template: Lake) -> Lake:
 
 
 @pytest.mark.slow
-def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(
-    lake: Lake, template: Lake
-) -> None:
+def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(lake, template):
     records = [recorded(at) for at in (template, lake)]
     assert records[0].audit.status == "evaluated"
     assert figures(records[1]) == figures(records[0])
 
 
 @pytest.mark.slow
-def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None:
+def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store):
     lake = Lake(f"{store}/written")
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, label_rows(400, seed=seed))
@@ -76,7 +73,7 @@ def test_a_lake_in_an_object_store_is_written_as_one_on_disk(store: str) -> None
 
 
 @pytest.mark.slow
-def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: str) -> None:
+def test_labels_and_model_files_in_place_in_an_object_store(lake, store):
     place = Lake(f"{store}/own")
     for day in (EVE, DAY):
         content = lake.read(f"models/good/day={day}/model.cbm", at_most=1 << 24)
@@ -102,7 +99,7 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake: Lake, store: s
 
 
 @pytest.mark.slow
-def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
+def test_bad_input_in_an_object_store_says_why(lake):
     missing = audited(lake, model="nobody")
     assert missing.detail == "missing_target"
     edit_manifest(lake, "good", EVE, schema_version=9)
@@ -113,7 +110,7 @@ def test_bad_input_in_an_object_store_says_why(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, store: str) -> None:
+def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake, store):
     warehouse = Warehouse(f"{store}/warehouse")
     assert warehouse.current().height == 0
     record = recorded(lake)
@@ -129,9 +126,7 @@ def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake: Lake, 
     assert not pathlib.Path("s3:").exists()
 
 
-def test_a_relative_path_is_a_lake_too(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_a_lake_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Lake("somewhere").write("folder/file", b"content")
     assert (tmp_path / "somewhere" / "folder" / "file").read_bytes() == b"content"
@@ -140,8 +135,8 @@ def test_a_relative_path_is_a_lake_too(
 
 @pytest.mark.slow
 def test_a_whole_audit_with_its_warehouse_in_a_bucket_tells_no_secret(
-    lake: Lake, store: str, caplog: pytest.LogCaptureFixture, tmp_path: pathlib.Path
-) -> None:
+    lake, store, caplog, tmp_path
+):
     warehouse = Warehouse(f"{store}/whole")
     told: list[str] = []
 

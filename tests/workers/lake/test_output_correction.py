@@ -8,12 +8,10 @@ import polars as pl
 import pytest
 
 from privcore.mechanisms import RandomizedResponse, uncorrected_inverse
-from tests.support.audits import recorded
+from tests.support.audits import audited, recorded
 from tests.support.frameworks import probabilities
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, PLAN, label_path, label_rows, put_labels
-from workers.audit.run import run_audit
+from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_path, label_rows, put_labels
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.lake.manifest import parse_manifest
@@ -78,7 +76,7 @@ def test_the_audit_plays_against_the_corrected_model(lake):
     before = corrected.audit
     # The same model file without its correction is another target, with other numbers.
     rewritten(lake, lambda manifest: manifest.pop("output_correction"))
-    without = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
+    without = audited(lake, model="corrected-true")
     assert without.status == "evaluated"
     assert without.audit_id != before.audit_id
     assert without.epsilon_paper != before.epsilon_paper
@@ -111,5 +109,5 @@ def test_a_correction_that_no_model_can_have_ends_as_a_record(lake):
     checkpoint = read_checkpoint(lake, "corrected-true", DAY)
     with pytest.raises(NotEvaluableError, match="output_correction of corrected-true"):
         probabilities(checkpoint, rows(lake))
-    audit = run_audit(lake, "corrected-true", DAY, plan=PLAN, executor=InProcess()).audit
+    audit = audited(lake, model="corrected-true")
     assert (audit.status, audit.verdict) == ("not_evaluable", "failed")

@@ -34,7 +34,7 @@ def places(folder: pathlib.Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [ODD, "~"])
-def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
+def test_a_warehouse_works_whole_in_a_folder_of_any_name(name, tmp_path):
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
         record = evaluated("ads", DAY)
@@ -54,9 +54,7 @@ def test_a_warehouse_works_whole_in_a_folder_of_any_name(name: str, tmp_path: pa
 
 
 @pytest.mark.parametrize("name", NEVER, ids=ascii)
-def test_a_folder_that_delta_lake_cannot_have_is_refused_before_anything_is_written(
-    name: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_folder_that_delta_lake_cannot_have_is_refused_before_anything_is_written(name, tmp_path):
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
         for attempt in (
@@ -70,7 +68,7 @@ def test_a_folder_that_delta_lake_cannot_have_is_refused_before_anything_is_writ
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_to_such_a_folder_is_refused_too(tmp_path: pathlib.Path) -> None:
+def test_a_link_to_such_a_folder_is_refused_too(tmp_path):
     (tmp_path / "a[b]").mkdir()
     (tmp_path / "plain").symlink_to(tmp_path / "a[b]")
     with pytest.raises(TerminalError, match="cannot keep tables below"):
@@ -78,9 +76,7 @@ def test_a_link_to_such_a_folder_is_refused_too(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, *NEVER[:-1]])
-def test_a_lake_is_read_and_written_in_a_folder_of_any_name(
-    name: str, tmp_path: pathlib.Path
-) -> None:
+def test_a_lake_is_read_and_written_in_a_folder_of_any_name(name, tmp_path):
     for place in places(tmp_path / name):
         lake = Lake(place)
         lake.write("models/ads/day=2026-03-02/_SUCCESS", b"")
@@ -95,7 +91,7 @@ FILE_NAMES = strategies.text(
 
 
 @hypothesis.given(names=strategies.lists(FILE_NAMES, min_size=1, max_size=3))
-def test_a_path_and_its_file_uri_are_one_place(names: list[str]) -> None:
+def test_a_path_and_its_file_uri_are_one_place(names):
     path = pathlib.Path("/", *names)
     assert local_path(str(path)) == local_path(path.as_uri()) == path
     assert local_path(f"FILE://localhost{path.as_uri().removeprefix('file://')}") == path
@@ -111,17 +107,17 @@ def test_a_path_and_its_file_uri_are_one_place(names: list[str]) -> None:
         ("/a%20b", "/a%20b"),
     ],
 )
-def test_a_place_on_this_machine_has_one_path(place: str, path: str) -> None:
+def test_a_place_on_this_machine_has_one_path(place, path):
     assert local_path(place) == pathlib.Path(path)
 
 
 @pytest.mark.parametrize("place", ["s3://b/k", "gs://b", "abfs://c@a.dfs.core.windows.net/x"])
-def test_an_object_store_is_no_path(place: str) -> None:
+def test_an_object_store_is_no_path(place):
     assert local_path(place) is None
 
 
 @pytest.mark.parametrize("place", ["file://elsewhere/x", "/a\0b", "file:///a%00b"])
-def test_what_names_no_path_of_this_machine_is_refused(place: str) -> None:
+def test_what_names_no_path_of_this_machine_is_refused(place):
     with pytest.raises(TerminalError) as caught:
         local_path(place)
     assert str(caught.value).isprintable()
@@ -146,7 +142,7 @@ CREDENTIALS = [
 
 
 @pytest.mark.parametrize("uri", CREDENTIALS)
-def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri: str) -> None:
+def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri):
     for refuse in (
         check_uri,
         open_filesystem,
@@ -175,7 +171,7 @@ def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri: str
     ),
     encoded=strategies.integers(0, 3),
 )
-def test_no_spelling_of_a_credential_passes(secret: str, where: str, encoded: int) -> None:
+def test_no_spelling_of_a_credential_passes(secret, where, encoded):
     head, rest = where.format(secret)[:5], where.format(secret)[5:]
     for _ in range(encoded):
         rest = "".join(f"%{ord(c):02x}" if c in ":@;%" else c for c in rest)
@@ -197,7 +193,7 @@ def test_no_spelling_of_a_credential_passes(secret: str, where: str, encoded: in
         "abfs://container@account.dfs.core.windows.net/lake",
     ],
 )
-def test_a_uri_without_one_is_taken(uri: str) -> None:
+def test_a_uri_without_one_is_taken(uri):
     assert check_uri(uri) == uri
 
 
@@ -217,9 +213,7 @@ DAY = dt.date(2026, 3, 2)
         ("{day}.txt", ".", "2026-03-02.txt"),
     ],
 )
-def test_a_template_is_a_folder_of_all_days_and_a_file_of_each(
-    template: str, folder: str, name: str
-) -> None:
+def test_a_template_is_a_folder_of_all_days_and_a_file_of_each(template, folder, name):
     assert split_day_path(check_day_path(template), "ads", DAY) == (folder, name)
 
 
@@ -244,15 +238,13 @@ def test_a_template_is_a_folder_of_all_days_and_a_file_of_each(
         ("s3://b/{day}?region={model}", "behind its question mark"),
     ],
 )
-def test_a_template_that_names_no_single_file_for_each_day_is_refused(
-    template: str, words: str
-) -> None:
+def test_a_template_that_names_no_single_file_for_each_day_is_refused(template, words):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # its words are looked at
         check_day_path(template)
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["models:/ads/3", "models:/ads@a b", "models:/@x", "ads@x"])
-def test_an_address_is_a_name_and_an_alias(address: str) -> None:
+def test_an_address_is_a_name_and_an_alias(address):
     with pytest.raises(ValueError, match=r"write models:/NAME@\{day\}"):
         registry_address(address)

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from workers.lake import limits
 from workers.lake.formats import NUMBERS
-from workers.lake.formats.contract import TENSORS, Categories, Category
+from workers.lake.formats.contract import TENSORS, Categories, Category, ModelRefusedError
 from workers.lake.manifest import Manifest
 from workers.strict_model import StrictModel
 
@@ -87,12 +87,8 @@ class ModelDescription(StrictModel):
     """Processor time that a trial row took."""
 
 
-class InputsRefusedError(Exception):
+class InputsRefusedError(ModelRefusedError):
     """The features are not what the model takes; `why` completes "the feature ..."."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +191,7 @@ def _words(manifest: Manifest, frame: pl.DataFrame) -> ModelInputs:
         column = frame[feature.name]
         if feature.kind == "categorical":
             if not (column.dtype.is_integer() or column.dtype in {pl.String, pl.Boolean}):
-                raise InputsRefusedError(
-                    _written_otherwise(column, "text, whole numbers or booleans")
-                )
+                raise _written_otherwise(column, "text, whole numbers or booleans")
             if column.null_count():
                 said = f"{feature.name!r} has missing values, which training wrote as "
                 guessed.append(Guess(place, ("",), _MISSING_WORDS, said))
@@ -265,7 +259,7 @@ def _tensors(
 
 def _column(column: pl.Series, kind: str) -> pl.Series:
     if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        raise InputsRefusedError(_written_otherwise(column, "numbers"))
+        raise _written_otherwise(column, "numbers")
     if kind in _WHOLE and column.dtype.is_integer() and not column.null_count():
         return pl.Series(column.to_numpy().astype(TENSORS[kind]))
     return _cast(column.cast(pl.Float64).fill_null(float("nan")), column.name, kind)
@@ -303,7 +297,7 @@ def _text(column: pl.Series, known: Iterable[tuple[Category, int]]) -> pl.Series
     if len(ways) > 1:
         ways = [way for way in ways if not words.isdisjoint(way)]
     if len(ways) != 1:
-        raise InputsRefusedError(_written_otherwise(column, "text"))
+        raise _written_otherwise(column, "text")
     others = [word for word in _MISSING_WORDS if word in words]
     if column.null_count() and others and "" not in words:
         raise InputsRefusedError(
@@ -324,9 +318,9 @@ def _written(values: list[Any], column: pl.Series) -> list[list[str]]:
     return []
 
 
-def _written_otherwise(column: pl.Series, known: str) -> str:
-    """Say of a category's column that training had it in another form, which the file tells."""
-    return (
+def _written_otherwise(column: pl.Series, known: str) -> InputsRefusedError:
+    """Return that training had a category's column in another form, which the file tells."""
+    return InputsRefusedError(
         f"{column.name!r} is stored as {column.dtype}, and the model takes {known}: write the "
         "column as training had it, or give the model's probabilities as a table ([models.scores])"
     )
@@ -335,7 +329,7 @@ def _written_otherwise(column: pl.Series, known: str) -> str:
 def _codes(column: pl.Series, known: tuple[tuple[Category, int], ...] | None) -> pl.Series:
     text = column.dtype == pl.String
     if not (text or column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        raise InputsRefusedError(_written_otherwise(column, "text or numbers"))
+        raise _written_otherwise(column, "text or numbers")
     if known is None:
         if text and column.null_count() < len(column):
             raise InputsRefusedError(
@@ -356,7 +350,7 @@ def _codes(column: pl.Series, known: tuple[tuple[Category, int], ...] | None) ->
 def _by_value(column: pl.Series, codes: Mapping[Category, int]) -> pl.Series:
     """Return codes of a column of numbers, or of text where the file lists numbers."""
     listed = ", ".join(map(repr, list(codes)[:3]))
-    refused = InputsRefusedError(_written_otherwise(column, f"categories like {listed}"))
+    refused = _written_otherwise(column, f"categories like {listed}")
     told = [value for value in codes if value not in _MISSING_WORDS or _number(value) is not None]
     numbers = {_number(value): codes[value] for value in told}
     if None in numbers or len(numbers) < len(told):

@@ -44,7 +44,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
     learner = json.loads(bytes(loaded.model.save_raw("json")))["learner"]
     width = int(learner["learner_model_param"]["num_feature"])
     classes = _classes(learner)
-    _check_rounds(loaded.model)
+    unserved = _unserved_rounds(loaded.model)
     _check_trees(learner, width, groups=1 if classes == 2 else classes)
     rows = np.repeat(
         np.array([[0.0] * width, [np.nan] * width], dtype=np.float32), _TRIAL // 2, axis=0
@@ -59,7 +59,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
         "classes": None,
         "class_count": classes,
         "rows": _rows(learner),
-        "unserved_rounds": _unserved_rounds(loaded.model),
+        "unserved_rounds": unserved,
         "categories": loaded.categories,
         "row_seconds": seconds,
     }
@@ -152,27 +152,26 @@ def _served_rounds(model: Any) -> int:
 
 
 def _unserved_rounds(model: Any) -> int:
-    """Return how many rounds the file holds beyond those that a model predicts with."""
-    served, held = _served_rounds(model), int(model.num_boosted_rounds())
-    return held - served if 0 < served < held else 0
+    """Return how many rounds after its best one a model holds and does not predict with.
 
-
-def _check_rounds(model: Any) -> None:
-    """Refuse trees beyond the best round where the file does not say whether they are served."""
-    best = model.attr("best_iteration")
-    if best is None or _served_rounds(model):
-        return
-    if int(best) + 1 < model.num_boosted_rounds():
-        # A part of a booster is saved without the list of its categories.
-        or_else = (
-            f"train it again with num_boost_round={int(best) + 1}"
-            if "c" in (model.feature_types or ())
-            else "save booster[: booster.best_iteration + 1]"
-        )
-        raise ModelRefusedError(
-            "was stopped early and holds the trees after its best round, which may be served or "
-            f"not: save it from XGBClassifier, which never serves them, or {or_else}"
-        )
+    Raises:
+        ModelRefusedError: the file does not say whether they are served.
+    """
+    best, held = model.attr("best_iteration"), int(model.num_boosted_rounds())
+    if best is None or int(best) + 1 >= held:
+        return 0
+    if _served_rounds(model):
+        return held - int(best) - 1
+    # A part of a booster is saved without the list of its categories.
+    or_else = (
+        f"train it again with num_boost_round={int(best) + 1}"
+        if "c" in (model.feature_types or ())
+        else "save booster[: booster.best_iteration + 1]"
+    )
+    raise ModelRefusedError(
+        "was stopped early and holds the trees after its best round, which may be served or "
+        f"not: save it from XGBClassifier, which never serves them, or {or_else}"
+    )
 
 
 def _rows(learner: dict[str, Any]) -> dict[str, int] | None:

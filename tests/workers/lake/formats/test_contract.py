@@ -1,7 +1,6 @@
 """Rows counted in model files: as many as trained them, or nothing where the file cannot tell."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import catboost
@@ -26,45 +25,58 @@ WEIGHTS = RANDOM.random(ROWS) + 0.5
 EXACT, LEAST = CountedRows(count=ROWS, exact=True), CountedRows(count=ROWS, exact=False)
 
 
-def of_catboost(
-    *, many: bool = False, weight: Any = None, resumed: bool = False, **more: Any
-) -> bytes:
-    label = CLASSES if many else LATE
+QUIET: dict[str, dict[str, Any]] = {
+    "catboost": {"thread_count": 1, "verbose": 0, "allow_writing_files": False},
+    "lightgbm": {"num_threads": 1, "verbose": -1},
+    "xgboost": {"nthread": 1},
+}
+SMALL: dict[str, tuple[int, dict[str, Any]]] = {
+    "catboost": (4, {}), "lightgbm": (6, {"min_data_in_leaf": 5}), "xgboost": (4, {"max_depth": 3}),
+}  # fmt: skip
+"""Rounds of a small model, and its settings."""
 
-    def fitted(rows: int, begin: Any = None) -> Any:
-        model = catboost.CatBoostClassifier(
-            iterations=4, thread_count=1, verbose=0, allow_writing_files=False, **more
-        )
-        given = None if weight is None else weight[:rows]
-        return model.fit(X[:rows], label[:rows], sample_weight=given, init_model=begin)
 
-    model = fitted(400, fitted(ROWS)) if resumed else fitted(ROWS)
+def fitted(
+    name: str, rows: Any, labels: np.ndarray, rounds: int, *, weight: Any = None, begin: Any = None,
+    words: Any = (), **more: Any,
+) -> Any:  # fmt: skip
+    """Return a model of as many classes as its labels have; `words` are categorical columns."""
+    classes, given = int(labels.max()) + 1, QUIET[name] | more
+    if name == "catboost":
+        model = catboost.CatBoostClassifier(iterations=rounds, cat_features=[*words], **given)
+        return model.fit(rows, labels, sample_weight=weight, init_model=begin)
+    if name == "xgboost":
+        several = {"objective": "multi:softprob", "num_class": classes}
+        given = (several if classes > 2 else {"objective": "binary:logistic"}) | given
+        data = xgboost.DMatrix(rows, labels, weight=weight, enable_categorical=bool(words))
+        return xgboost.train(given, data, rounds)
+    several = {"objective": "multiclass", "num_class": classes}
+    given = (several if classes > 2 else {"objective": "binary"}) | given
+    data = lightgbm.Dataset(rows, labels, weight=weight, categorical_feature=[*words])
+    return lightgbm.train(given, data, rounds, init_model=begin)
+
+
+def saved(model: Any) -> bytes:
+    """Return a model's file."""
+    if isinstance(model, xgboost.Booster):
+        return bytes(model.save_raw("ubj"))
+    if isinstance(model, lightgbm.Booster):
+        return str(model.model_to_string()).encode()
     return bytes(model._serialize_model())
 
 
-def of_lightgbm(
-    *, many: bool = False, weight: Any = None, resumed: bool = False, **more: Any
+def small(
+    name: str, *, many: bool = False, weight: Any = None, resumed: bool = False, **more: Any
 ) -> bytes:
-    objective = {"objective": "multiclass", "num_class": 3} if many else {"objective": "binary"}
+    """Return a small model's file; the last trees of one that was resumed are of other rows."""
+    rounds, usual = SMALL[name]
 
-    def fitted(rows: int, begin: Any = None) -> Any:
-        given = None if weight is None else weight[:rows]
-        data = lightgbm.Dataset(X[:rows], (CLASSES if many else LATE)[:rows], weight=given)
-        quiet = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
-        return lightgbm.train(objective | quiet | more, data, 6, init_model=begin)
+    def fit(size: int, begin: Any = None) -> Any:
+        labels, given = CLASSES if many else LATE, usual | more
+        weights = None if weight is None else weight[:size]
+        return fitted(name, X[:size], labels[:size], rounds, weight=weights, begin=begin, **given)
 
-    model = fitted(400, fitted(ROWS)) if resumed else fitted(ROWS)
-    return str(model.model_to_string()).encode()
-
-
-def of_xgboost(*, many: bool = False, weight: Any = None, **more: Any) -> bytes:
-    objective = (
-        {"objective": "multi:softprob", "num_class": 3} if many else
-        {"objective": "binary:logistic"}
-    )  # fmt: skip
-    data = xgboost.DMatrix(X, CLASSES if many else LATE, weight=weight)
-    quiet = {"nthread": 1, "max_depth": 3}
-    return bytes(xgboost.train(objective | quiet | more, data, 4).save_raw("ubj"))
+    return saved(fit(400, fit(ROWS)) if resumed else fit(ROWS))
 
 
 def rows_of(content: bytes, name: str) -> CountedRows | None:
@@ -73,62 +85,53 @@ def rows_of(content: bytes, name: str) -> CountedRows | None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "expected"),
+    ("name", "more", "expected"),
     [
-        ("catboost", of_catboost, EXACT),
-        ("catboost", lambda: of_catboost(bootstrap_type="Bernoulli", subsample=0.5), EXACT),
-        ("catboost", lambda: of_catboost(bootstrap_type="Bayesian"), EXACT),
-        ("catboost", lambda: of_catboost(weight=WEIGHTS), None),
-        ("catboost", lambda: of_catboost(auto_class_weights="Balanced"), None),
-        ("catboost", lambda: of_catboost(class_weights=[1, 10]), None),
-        ("catboost", lambda: of_catboost(scale_pos_weight=3), None),
-        ("catboost", lambda: of_catboost(resumed=True), None),
-        ("catboost", lambda: of_catboost(many=True), None),
-        ("lightgbm", of_lightgbm, EXACT),
-        ("lightgbm", lambda: of_lightgbm(weight=WEIGHTS), EXACT),
-        ("lightgbm", lambda: of_lightgbm(many=True), EXACT),
-        ("lightgbm", lambda: of_lightgbm(bagging_fraction=0.5), EXACT),
-        ("lightgbm", lambda: of_lightgbm(bagging_fraction=0.5, bagging_freq=100), None),
-        ("lightgbm", lambda: of_lightgbm(neg_bagging_fraction=0.5, bagging_freq=100), None),
-        ("lightgbm", lambda: of_lightgbm(data_sample_strategy="goss", learning_rate=0.5), None),
-        ("lightgbm", lambda: of_lightgbm(boosting="rf", bagging_fraction=0.6, bagging_freq=1),
-         None),
-        ("lightgbm", lambda: of_lightgbm(resumed=True), None),
-        ("xgboost", of_xgboost, LEAST),
-        ("xgboost", lambda: of_xgboost(base_score=0.2), LEAST),
-        ("xgboost", lambda: of_xgboost(booster="dart"), LEAST),
-        ("xgboost", lambda: of_xgboost(many=True), LEAST),
-        ("xgboost", lambda: of_xgboost(weight=WEIGHTS), None),
-        ("xgboost", lambda: of_xgboost(scale_pos_weight=3), None),
-        ("xgboost", lambda: of_xgboost(objective="binary:logitraw"), None),
+        ("catboost", {}, EXACT),
+        ("catboost", {"bootstrap_type": "Bernoulli", "subsample": 0.5}, EXACT),
+        ("catboost", {"bootstrap_type": "Bayesian"}, EXACT),
+        ("catboost", {"weight": WEIGHTS}, None),
+        ("catboost", {"auto_class_weights": "Balanced"}, None),
+        ("catboost", {"class_weights": [1, 10]}, None),
+        ("catboost", {"scale_pos_weight": 3}, None),
+        ("catboost", {"resumed": True}, None),
+        ("catboost", {"many": True}, None),
+        ("lightgbm", {}, EXACT),
+        ("lightgbm", {"weight": WEIGHTS}, EXACT),
+        ("lightgbm", {"many": True}, EXACT),
+        ("lightgbm", {"bagging_fraction": 0.5}, EXACT),
+        ("lightgbm", {"bagging_fraction": 0.5, "bagging_freq": 100}, None),
+        ("lightgbm", {"neg_bagging_fraction": 0.5, "bagging_freq": 100}, None),
+        ("lightgbm", {"data_sample_strategy": "goss", "learning_rate": 0.5}, None),
+        ("lightgbm", {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}, None),
+        ("lightgbm", {"resumed": True}, None),
+        ("xgboost", {}, LEAST),
+        ("xgboost", {"base_score": 0.2}, LEAST),
+        ("xgboost", {"booster": "dart"}, LEAST),
+        ("xgboost", {"many": True}, LEAST),
+        ("xgboost", {"weight": WEIGHTS}, None),
+        ("xgboost", {"scale_pos_weight": 3}, None),
+        ("xgboost", {"objective": "binary:logitraw"}, None),
     ],
 )  # fmt: skip
-def test_a_file_counts_the_rows_that_trained_it_or_says_nothing(
-    name: str, content: Any, expected: CountedRows | None
-) -> None:
-    assert rows_of(content(), name) == expected
+def test_a_file_counts_the_rows_that_trained_it_or_says_nothing(name, more, expected):
+    assert rows_of(small(name, **more), name) == expected
 
 
-def test_a_sample_of_rows_counts_fewer_and_is_called_so() -> None:
-    found = rows_of(of_xgboost(subsample=0.5, seed=1), "xgboost")
+def test_a_sample_of_rows_counts_fewer_and_is_called_so():
+    found = rows_of(small("xgboost", subsample=0.5, seed=1), "xgboost")
     assert found is not None
     assert found.count < ROWS
     assert not found.exact
 
 
 @pytest.mark.parametrize("said", ["1e999", "-5", "0", "1e300"])
-def test_counts_that_are_none_are_not_believed(said: str) -> None:
-    learner = json.loads(of_xgboost_as_json())
+def test_counts_that_are_none_are_not_believed(said):
+    learner = json.loads(bytes(fitted("xgboost", X, LATE, 2).save_raw("json")))
     tree = learner["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["sum_hessian"] = [float(said)] * len(tree["sum_hessian"])
     content = json.dumps(learner).replace("Infinity", "1e38").encode()
     assert rows_of(content, "xgboost") is None
-
-
-def of_xgboost_as_json() -> bytes:
-    data = xgboost.DMatrix(X, LATE)
-    model = xgboost.train({"objective": "binary:logistic", "nthread": 1}, data, 2)
-    return bytes(model.save_raw("json"))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def of_xgboost_as_json() -> bytes:
     [([3.0, 4.0], 7), ([3.0, 4.5], None), ([], None), ([np.inf], None), ([np.nan], None),
      ([-1.0, 4.0], None), ([1e300], None), ([100_000.02, 0.0], 100_000)],
 )  # fmt: skip
-def test_leaves_that_are_whole_are_counts(leaves: list[float], expected: int | None) -> None:
+def test_leaves_that_are_whole_are_counts(leaves, expected):
     assert shared_sum(np.array(leaves), np.array([len(leaves)])) == expected
 
 
@@ -159,58 +162,38 @@ def sums_of(content: bytes, name: str) -> LabelSums:
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "more"),
+    ("name", "more"),
     [
-        ("lightgbm", of_lightgbm, {}),
-        ("lightgbm", of_lightgbm, {"feature_fraction": 0.5}),
-        ("lightgbm", of_lightgbm, {"lambda_l2": 3.0}),
-        ("lightgbm", of_lightgbm, {"extra_trees": True}),
-        ("lightgbm", of_lightgbm, {"min_data_in_leaf": 1}),
-        ("lightgbm", of_lightgbm, {"boost_from_average": False}),
-        ("lightgbm", of_lightgbm, {"learning_rate": 1.0}),
-        ("lightgbm", of_lightgbm, {"data_sample_strategy": "goss"}),
-        ("xgboost", of_xgboost, {}),
-        ("xgboost", of_xgboost, {"eta": 0.07, "lambda": 2.5}),
-        ("xgboost", of_xgboost, {"colsample_bytree": 0.5}),
-        ("xgboost", of_xgboost, {"tree_method": "approx"}),
-        ("xgboost", of_xgboost, {"tree_method": "exact"}),
-        ("xgboost", of_xgboost, {"base_score": 0.5}),
-        ("catboost", of_catboost, {}),
-        ("catboost", of_catboost, {"boosting_type": "Ordered"}),
-        ("catboost", of_catboost, {"bootstrap_type": "MVS"}),
-        ("catboost", of_catboost, {"bootstrap_type": "Bernoulli", "subsample": 0.5}),
-        ("catboost", of_catboost, {"boost_from_average": True}),
-        ("catboost", of_catboost, {"grow_policy": "Lossguide"}),
-        ("catboost", of_catboost, {"grow_policy": "Depthwise", "depth": 4}),
-        ("catboost", of_catboost, {"leaf_estimation_iterations": 10}),
-        ("lightgbm", of_lightgbm, {"resumed": True}),
+        ("lightgbm", {}),
+        ("lightgbm", {"feature_fraction": 0.5}),
+        ("lightgbm", {"lambda_l2": 3.0}),
+        ("lightgbm", {"extra_trees": True}),
+        ("lightgbm", {"min_data_in_leaf": 1}),
+        ("lightgbm", {"boost_from_average": False}),
+        ("lightgbm", {"learning_rate": 1.0}),
+        ("lightgbm", {"data_sample_strategy": "goss"}),
+        ("xgboost", {}),
+        ("xgboost", {"eta": 0.07, "lambda": 2.5}),
+        ("xgboost", {"colsample_bytree": 0.5}),
+        ("xgboost", {"tree_method": "approx"}),
+        ("xgboost", {"tree_method": "exact"}),
+        ("xgboost", {"base_score": 0.5}),
+        ("catboost", {}),
+        ("catboost", {"boosting_type": "Ordered"}),
+        ("catboost", {"bootstrap_type": "MVS"}),
+        ("catboost", {"bootstrap_type": "Bernoulli", "subsample": 0.5}),
+        ("catboost", {"boost_from_average": True}),
+        ("catboost", {"grow_policy": "Lossguide"}),
+        ("catboost", {"grow_policy": "Depthwise", "depth": 4}),
+        ("catboost", {"leaf_estimation_iterations": 10}),
+        ("lightgbm", {"resumed": True}),
     ],
 )
-def test_a_file_holds_the_exact_sums_of_labels(
-    name: str, made: Callable[..., bytes], more: dict[str, Any]
-) -> None:
-    found = sums_of(made(**more), name)
+def test_a_file_holds_the_exact_sums_of_labels(name, more):
+    found = sums_of(small(name, **more), name)
     resumed = "resumed" in more  # its last trees are of other rows
     assert (found.why, found.are_the_tables, found.trees > 5) == ("", True, name == "lightgbm")
     assert not resumed or found.trees == 6
-
-
-def of_several(
-    name: str, labels: np.ndarray, *, rows: np.ndarray = X, rounds: int = 5, **more: Any
-) -> bytes:
-    """Return the file of a model of more than two classes."""
-    classes = int(labels.max()) + 1
-    if name == "catboost":
-        quiet = {"thread_count": 1, "verbose": 0, "allow_writing_files": False}
-        model = catboost.CatBoostClassifier(iterations=rounds, **quiet | more)
-        return bytes(model.fit(rows, labels)._serialize_model())
-    if name == "xgboost":
-        quiet = {"objective": "multi:softprob", "num_class": classes, "nthread": 1}
-        data = xgboost.DMatrix(rows, labels)
-        return bytes(xgboost.train(quiet | more, data, rounds).save_raw("ubj"))
-    quiet = {"objective": "multiclass", "num_class": classes, "num_threads": 1, "verbose": -1}
-    model = lightgbm.train(quiet | more, lightgbm.Dataset(rows, labels), rounds)
-    return str(model.model_to_string()).encode()
 
 
 @pytest.mark.parametrize("classes", [3, 5, 10])
@@ -225,37 +208,35 @@ def of_several(
         ("catboost", {"l2_leaf_reg": 0.5, "grow_policy": "Lossguide", "bootstrap_type": "MVS"}),
     ],
 )
-def test_a_file_of_several_classes_holds_the_exact_sums_of_each(
-    name: str, more: dict[str, Any], classes: int
-) -> None:
+def test_a_file_of_several_classes_holds_the_exact_sums_of_each(name, more, classes):
     order = np.argsort(X[:, 0] + np.random.default_rng(classes).normal(size=ROWS))
     labels = np.empty(ROWS, dtype=int)
     labels[order] = np.arange(ROWS) * classes // ROWS
-    found = read_at(X, of_several(name, labels, **more), name, labels)
+    found = read_at(X, saved(fitted(name, X, labels, 5, **more)), name, labels)
     assert (found.why, found.are_the_tables) == ("", True)
     assert found.trees == (5 if name == "catboost" else 5 * classes)
     # Another table's sums are not whole: no label is moved by chance.
     other = np.random.default_rng(1).permutation(labels)
-    assert not read_at(X, of_several(name, other, **more), name, labels).are_the_tables
-    assert not read_at(X[3:], of_several(name, labels, **more), name, labels[3:]).trees
+    assert not read_at(X, saved(fitted(name, X, other, 5, **more)), name, labels).are_the_tables
+    assert not read_at(X[3:], saved(fitted(name, X, labels, 5, **more)), name, labels[3:]).trees
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
-def test_several_classes_with_missing_values_and_a_rare_class(name: str) -> None:
+def test_several_classes_with_missing_values_and_a_rare_class(name):
     holed = np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)
     rare = CLASSES.copy()
     rare[:4] = 3
-    content = of_several(name, rare, rows=holed)
+    content = saved(fitted(name, holed, rare, 5))
     found = read_at(holed, content, name, rare)
     assert (found.why, found.are_the_tables) == ("", True)
     roots = found.sums[(found.depths == 0) & (found.counted == 3)]
     assert set(roots) == {(rare == 3).sum()}
 
 
-def test_a_class_without_a_split_takes_no_step() -> None:
+def test_a_class_without_a_split_takes_no_step():
     labels = CLASSES.copy()
     labels[np.random.default_rng(5).random(ROWS) < 0.3] = 3  # which no feature predicts
-    content = of_several("lightgbm", labels, rounds=12, min_gain_to_split=12)
+    content = saved(fitted("lightgbm", X, labels, 12, min_gain_to_split=12))
     found = read_at(X, content, "lightgbm", labels)
     assert (found.why, found.are_the_tables) == ("", True)
     trees, leaves = content.count(b"Tree="), content.count(b"num_leaves=1\n")
@@ -263,7 +244,7 @@ def test_a_class_without_a_split_takes_no_step() -> None:
     assert found.trees == trees - leaves + 1 < 40  # the first holds the start
 
 
-def test_several_classes_before_an_early_stop() -> None:
+def test_several_classes_before_an_early_stop():
     data = lightgbm.Dataset(X, CLASSES, free_raw_data=False)
     other = lightgbm.Dataset(X[::2], 2 - CLASSES[::2], reference=data)
     quiet = {"objective": "multiclass", "num_class": 3, "verbose": -1, "num_threads": 1}
@@ -293,18 +274,12 @@ def of_words(
     codes = table.with_columns(pl.col("2").to_physical()).cast(NUMBERS[name])
     if name == "catboost":
         rows = table.with_columns(pl.col("2").cast(pl.String))
-        quiet = {"thread_count": 1, "verbose": 0, "allow_writing_files": False, "iterations": 5}
-        model = catboost.CatBoostClassifier(cat_features=["2"], **quiet | more)
-        return bytes(model.fit(rows, labels)._serialize_model()), rows.cast(
-            {"0": pl.Float32, "1": pl.Float32}
-        )
+        content = saved(fitted(name, rows, labels, 5, words=["2"], **more))
+        return content, rows.cast({"0": pl.Float32, "1": pl.Float32})
     if name == "xgboost":
-        data = xgboost.DMatrix(table, labels, enable_categorical=True)
-        quiet = {"objective": "binary:logistic", "nthread": 1}
-        return bytes(xgboost.train(quiet | more, data, 5).save_raw("ubj")), codes
-    quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
-    data = lightgbm.Dataset(codes.to_numpy(), labels, categorical_feature=[2])
-    return lightgbm.train(quiet | more, data, 5).model_to_string().encode(), codes
+        return saved(fitted(name, table, labels, 5, words=[2], **more)), codes
+    given = {"min_data_in_leaf": 5} | more
+    return saved(fitted(name, codes.to_numpy(), labels, 5, words=[2], **given)), codes
 
 
 @pytest.mark.parametrize(
@@ -321,9 +296,7 @@ def of_words(
         ("catboost", 12, {"one_hot_max_size": 12}),
     ],
 )
-def test_categories_leave_the_sums_exact_and_boxes_open(
-    name: str, categories: int, more: dict[str, Any]
-) -> None:
+def test_categories_leave_the_sums_exact_and_boxes_open(name, categories, more):
     table, labels = with_words(categories)
     content, rows = of_words(name, table, labels, **more)
     found = read_in(rows, content, name, labels)
@@ -342,7 +315,7 @@ def test_categories_leave_the_sums_exact_and_boxes_open(
             assert boxes.height == len(np.unique(leaf))
 
 
-def test_catboost_orders_rows_for_statistics_of_categories() -> None:
+def test_catboost_orders_rows_for_statistics_of_categories():
     """Training saw other leaves than the file gives, so no sum from there on is whole."""
     table, labels = with_words(12)
     content, rows = of_words("catboost", table, labels, max_ctr_complexity=1, random_seed=2)
@@ -351,21 +324,14 @@ def test_catboost_orders_rows_for_statistics_of_categories() -> None:
     assert found.trees < 5
 
 
-def test_missing_values_fall_where_training_put_them() -> None:
+def test_missing_values_fall_where_training_put_them():
     holed = np.where(np.random.default_rng(4).random(X.shape) < 0.2, np.nan, X)
-    quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
-    text = lightgbm.train(quiet, lightgbm.Dataset(holed, LATE), 6).model_to_string().encode()
-    quiet = {"objective": "binary:logistic", "nthread": 1, "max_depth": 5}
-    raw = bytes(xgboost.train(quiet, xgboost.DMatrix(holed, LATE), 4).save_raw("ubj"))
-    model = catboost.CatBoostClassifier(
-        iterations=4, thread_count=1, verbose=0, allow_writing_files=False
-    )
-    cbm = bytes(model.fit(holed, LATE)._serialize_model())
-    for content, name in ((text, "lightgbm"), (raw, "xgboost"), (cbm, "catboost")):
+    for name, (rounds, more) in (SMALL | {"xgboost": (4, {"max_depth": 5})}).items():
+        content = saved(fitted(name, holed, LATE, rounds, **more))
         assert read_at(holed, content, name).are_the_tables, name
 
 
-def test_trees_before_an_early_stop_and_before_goss_begins_are_read() -> None:
+def test_trees_before_an_early_stop_and_before_goss_begins_are_read():
     data = lightgbm.Dataset(X, LATE, free_raw_data=False)
     quiet = {"objective": "binary", "verbose": -1, "num_threads": 1, "min_data_in_leaf": 5}
     other = lightgbm.Dataset(X[::2], 1 - LATE[::2], reference=data)
@@ -379,45 +345,41 @@ def test_trees_before_an_early_stop_and_before_goss_begins_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "more"),
+    ("name", "more"),
     [
-        ("lightgbm", of_lightgbm, {"bagging_fraction": 0.5, "bagging_freq": 1}),
-        ("lightgbm", of_lightgbm, {"boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.0}),
-        ("lightgbm", of_lightgbm, {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}),
-        ("lightgbm", of_lightgbm, {"weight": WEIGHTS}),
-        ("lightgbm", of_lightgbm, {"scale_pos_weight": 2}),
-        ("lightgbm", of_lightgbm, {"is_unbalance": True}),
-        ("lightgbm", of_lightgbm, {"lambda_l1": 1.0}),
-        ("lightgbm", of_lightgbm, {"path_smooth": 2.0}),
-        ("lightgbm", of_lightgbm, {"use_quantized_grad": True}),
-        ("lightgbm", of_lightgbm, {"max_delta_step": 0.5}),
-        ("xgboost", of_xgboost, {"subsample": 0.5}),
-        ("xgboost", of_xgboost, {"scale_pos_weight": 2}),
-        ("xgboost", of_xgboost, {"max_delta_step": 0.3}),
-        ("xgboost", of_xgboost, {"alpha": 1.0}),
-        ("xgboost", of_xgboost, {"weight": WEIGHTS}),
-        ("catboost", of_catboost, {"weight": WEIGHTS}),
-        ("catboost", of_catboost, {"auto_class_weights": "Balanced"}),
+        ("lightgbm", {"bagging_fraction": 0.5, "bagging_freq": 1}),
+        ("lightgbm", {"boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.0}),
+        ("lightgbm", {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}),
+        ("lightgbm", {"weight": WEIGHTS}),
+        ("lightgbm", {"scale_pos_weight": 2}),
+        ("lightgbm", {"is_unbalance": True}),
+        ("lightgbm", {"lambda_l1": 1.0}),
+        ("lightgbm", {"path_smooth": 2.0}),
+        ("lightgbm", {"use_quantized_grad": True}),
+        ("lightgbm", {"max_delta_step": 0.5}),
+        ("xgboost", {"subsample": 0.5}),
+        ("xgboost", {"scale_pos_weight": 2}),
+        ("xgboost", {"max_delta_step": 0.3}),
+        ("xgboost", {"alpha": 1.0}),
+        ("xgboost", {"weight": WEIGHTS}),
+        ("catboost", {"weight": WEIGHTS}),
+        ("catboost", {"auto_class_weights": "Balanced"}),
     ],
 )
-def test_where_a_leaf_is_another_step_nothing_is_read(
-    name: str, made: Callable[..., bytes], more: dict[str, Any]
-) -> None:
-    assert sums_of(made(**more), name).why == "its first tree's sums are not whole"
+def test_where_a_leaf_is_another_step_nothing_is_read(name, more):
+    assert sums_of(small(name, **more), name).why == "its first tree's sums are not whole"
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "more"),
+    ("name", "more"),
     [
-        ("xgboost", of_xgboost, {"booster": "dart"}),
-        ("xgboost", of_xgboost, {"num_parallel_tree": 2}),
-        ("xgboost", of_xgboost, {"many": True, "num_parallel_tree": 2}),
-        ("catboost", of_catboost, {"many": True, "leaf_estimation_iterations": 3}),
-        ("catboost", of_catboost, {"leaf_estimation_method": "Gradient"}),
+        ("xgboost", {"booster": "dart"}),
+        ("xgboost", {"num_parallel_tree": 2}),
+        ("xgboost", {"many": True, "num_parallel_tree": 2}),
+        ("catboost", {"many": True, "leaf_estimation_iterations": 3}),
+        ("catboost", {"leaf_estimation_method": "Gradient"}),
     ],
 )
-def test_models_of_other_leaves_are_refused(
-    name: str, made: Callable[..., bytes], more: dict[str, Any]
-) -> None:
+def test_models_of_other_leaves_are_refused(name, more):
     with pytest.raises(ModelRefusedError, match="was not trained for one binary label"):
-        sums_of(made(**more), name)
+        sums_of(small(name, **more), name)

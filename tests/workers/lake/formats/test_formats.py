@@ -1,7 +1,6 @@
 """Every framework's model says here what it says there; hostile files end as one model's record."""
 
 import json
-import pathlib
 import pickle
 import random
 import re
@@ -41,7 +40,7 @@ from tests.support.lake import (
     put_labels,
     put_model,
 )
-from tests.support.onnx_files import onnx_file
+from tests.support.onnx_files import ONES, onnx_file
 from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch
 from workers.lake import formats
@@ -58,7 +57,7 @@ LABELS = {2: BINARY, 3: THREE}
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[str, Trained]:
+def models():
     frame = rows_with_gaps(400, seed=0)
     return {name: train(frame) for name, train in TRAINERS.items()}
 
@@ -74,9 +73,7 @@ def scored(lake: Lake, frame: pl.DataFrame) -> np.ndarray:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", ["xgboost", "xgboost json", "xgboost dart", "lightgbm", "onnx"])
-def test_predictions_are_the_frameworks_own(
-    tmp_path: pathlib.Path, kind: str, classes: int
-) -> None:
+def test_predictions_are_the_frameworks_own(tmp_path, kind, classes):
     frame = rows_with_gaps(600, seed=1, classes=classes)
     name, _, how = kind.partition(" ")
     more = {"json": {"kind": "json"}, "dart": {"booster": "dart", "rate_drop": 0.3}}.get(how, {})
@@ -94,7 +91,7 @@ def test_predictions_are_the_frameworks_own(
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_lightgbm_is_asked_in_64_bits(tmp_path: pathlib.Path) -> None:
+def test_lightgbm_is_asked_in_64_bits(tmp_path):
     offset = 1e9  # where 32 bits count in steps of 64
     frame = rows_with_gaps(600, seed=1, offset=offset)
     trained = train_lightgbm(frame)
@@ -106,9 +103,7 @@ def test_lightgbm_is_asked_in_64_bits(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-def test_a_category_that_training_did_not_know_is_missing(
-    tmp_path: pathlib.Path, models: dict[str, Trained], kind: str
-) -> None:
+def test_a_category_that_training_did_not_know_is_missing(tmp_path, models, kind):
     lake = Lake(str(tmp_path))
     put_trained(lake, DAY, models[kind], label=BINARY)
     frame = rows_with_gaps(100, seed=3)
@@ -120,9 +115,7 @@ def test_a_category_that_training_did_not_know_is_missing(
 
 @pytest.mark.parametrize("labels", [np.bool_, np.int8, np.float64, np.str_])
 @pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0.0", "1.0")])
-def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(
-    tmp_path: pathlib.Path, labels: type, classes: tuple[Any, ...]
-) -> None:
+def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(tmp_path, labels, classes):
     """CatBoost calls them True and False, 0 and 1, 0.0 and 1.0, or as the text does."""
     frame = rows_with_gaps(300, seed=6)
     rows = frame.select("delay", "hour", city=pl.col("city").fill_null(""))
@@ -145,7 +138,7 @@ def matrix_of_codes(frame: pl.DataFrame) -> tuple[np.ndarray, pl.Series]:
     return np.column_stack(columns), codes
 
 
-def test_lightgbms_codes_stand_for_themselves(tmp_path: pathlib.Path) -> None:
+def test_lightgbms_codes_stand_for_themselves(tmp_path):
     frame = rows_with_gaps(400, seed=4)
     matrix, codes = matrix_of_codes(frame)
     quiet = {"objective": "binary", "verbosity": -1, "min_data_per_group": 5}
@@ -164,7 +157,7 @@ def test_lightgbms_codes_stand_for_themselves(tmp_path: pathlib.Path) -> None:
             scored(lake, frame.with_columns(city=column))
 
 
-def test_xgboosts_codes_say_nothing_where_the_file_lists_no_categories() -> None:
+def test_xgboosts_codes_say_nothing_where_the_file_lists_no_categories():
     frame = rows_with_gaps(400, seed=4)
     matrix, label = matrix_of_codes(frame)[0], frame["late"].to_numpy()
     data = xgboost.DMatrix(
@@ -177,9 +170,7 @@ def test_xgboosts_codes_say_nothing_where_the_file_lists_no_categories() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_an_audit_of_any_framework_comes_to_figures(
-    tmp_path: pathlib.Path, models: dict[str, Trained], kind: str
-) -> None:
+def test_an_audit_of_any_framework_comes_to_figures(tmp_path, models, kind):
     lake = Lake(str(tmp_path))
     for seed, day in enumerate((EVE, DAY)):
         split = pl.Series("split", ["train", "train", "holdout"] * 200)
@@ -196,7 +187,7 @@ def test_an_audit_of_any_framework_comes_to_figures(
 
 
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_damaged_files_end_in_a_sentence(models: dict[str, Trained], kind: str) -> None:
+def test_damaged_files_end_in_a_sentence(models, kind):
     ends = set()
     for seed in range(30):
         content = damaged(models[kind].content, random.Random(seed))  # noqa: S311
@@ -214,14 +205,12 @@ def test_damaged_files_end_in_a_sentence(models: dict[str, Trained], kind: str) 
 @pytest.mark.parametrize(
     "content", [b"", b"\0", b"{", b"{}", b"tree\n", b"not a model", b"\xff" * 99, b"CBM1"]
 )
-def test_what_is_no_model_is_said_to_be_none(kind: str, content: bytes) -> None:
+def test_what_is_no_model_is_said_to_be_none(kind, content):
     with pytest.raises(ModelRefusedError, match=r"is not in|cannot be read"):
         describe_model(content, form=kind)
 
 
-def test_a_file_that_ends_lightgbm_is_that_models_record(
-    tmp_path: pathlib.Path, models: dict[str, Trained]
-) -> None:
+def test_a_file_that_ends_lightgbm_is_that_models_record(tmp_path, models):
     lake = Lake(str(tmp_path))
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, rows_with_gaps(60, seed=seed).with_columns(split=pl.lit("train")))
@@ -249,9 +238,7 @@ def test_a_file_that_ends_lightgbm_is_that_models_record(
         (r"(cat_boundaries=0) 1", r"\1 700", "asks for categories"),
     ],
 )
-def test_trees_that_lead_nowhere_are_refused_in_lightgbms_text(
-    models: dict[str, Trained], old: str, new: str, said: str
-) -> None:
+def test_trees_that_lead_nowhere_are_refused_in_lightgbms_text(models, old, new, said):
     text = models["lightgbm"].content.decode()
     changed = re.sub(old, new, text, count=1)
     assert changed != text
@@ -260,7 +247,7 @@ def test_trees_that_lead_nowhere_are_refused_in_lightgbms_text(
         describe_model(sizes.encode(), form="lightgbm")
 
 
-def test_places_beyond_their_arrays_are_refused() -> None:
+def test_places_beyond_their_arrays_are_refused():
     check_places("a feature", np.array([0, 2]), 3)
     for places in ([0, 3], [-1, 0]):
         with pytest.raises(ModelRefusedError, match="asks for a feature that is not there"):
@@ -283,23 +270,21 @@ def xgboost_document(models: dict[str, Trained]) -> dict[str, Any]:
         ("split_indices", 7, "asks for a feature"),
     ],
 )
-def test_trees_that_lead_nowhere_are_refused_in_xgboosts_json(
-    models: dict[str, Trained], field: str, value: int, said: str
-) -> None:
+def test_trees_that_lead_nowhere_are_refused_in_xgboosts_json(models, field, value, said):
     document = xgboost_document(models)
     document["learner"]["gradient_booster"]["model"]["trees"][0][field][0] = value
     with pytest.raises(ModelRefusedError, match=f"{said}|crashed|raised"):
         describe_model(json.dumps(document).encode(), form="xgboost")
 
 
-def test_a_tree_of_a_class_that_is_not_there_is_refused(models: dict[str, Trained]) -> None:
+def test_a_tree_of_a_class_that_is_not_there_is_refused(models):
     document = xgboost_document(models)
     document["learner"]["gradient_booster"]["model"]["tree_info"][0] = 5
     with pytest.raises(ModelRefusedError, match="asks for a class"):
         describe_model(json.dumps(document).encode(), form="xgboost")
 
 
-def test_boosters_that_give_no_probabilities_are_refused() -> None:
+def test_boosters_that_give_no_probabilities_are_refused():
     frame = rows_with_gaps(300, seed=5)
     for more, said in (
         ({"objective": "reg:squarederror"}, "was trained for reg:squarederror"),
@@ -311,7 +296,7 @@ def test_boosters_that_give_no_probabilities_are_refused() -> None:
         describe_model(train_lightgbm(frame, objective="regression").content, form="lightgbm")
 
 
-def test_trees_after_the_best_round_are_refused() -> None:
+def test_trees_after_the_best_round_are_refused():
     frame = rows_with_gaps(300, seed=5)
     booster = xgboost.Booster()
     booster.load_model(bytearray(train_xgboost(frame).content))
@@ -329,9 +314,7 @@ def test_trees_after_the_best_round_are_refused() -> None:
     assert describe_model(bytes(best.save_raw("ubj")), form="xgboost").class_count == 2
 
 
-def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(tmp_path):
     frame = rows_with_gaps(400, seed=5)
     rows, label = as_pandas(frame), frame["late"].to_numpy()
     classifier = xgboost.XGBClassifier(
@@ -353,39 +336,30 @@ def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(
 
 
 def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
-    node = onnx.helper.make_node
-    last = node("Softmax", ["Z"], ["Y"])
-    weights = onnx.helper.make_tensor("W", 1, [3, 2], np.ones(6, dtype=np.float32))
-    if kind == "good":
-        return onnx_file([node("MatMul", ["X", "W"], ["Z"]), last], weights=[weights])
+    node, last = onnx.helper.make_node, onnx.helper.make_node("Softmax", ["Z"], ["Y"])
+    scores, own = node("MatMul", ["X", "W"], ["Z"]), {"domain": "com.example"}
     if kind == "no softmax":
-        three = onnx.helper.make_tensor("W", 1, [2], np.full(2, 3.0, dtype=np.float32))
-        first = node("MatMul", ["X", "V"], ["Z"])
-        weights.name = "V"
-        return onnx_file([first, node("Add", ["Z", "W"], ["Y"])], weights=[weights, three])
+        nodes = [scores, node("Add", ["Z", "V"], ["Y"])]
+        return onnx_file(nodes, W=ONES, V=np.full(2, 3.0, dtype=np.float32))
     if kind == "beside":
-        weights.ClearField("float_data")
-        weights.data_location = onnx.TensorProto.EXTERNAL
+        weights = onnx.TensorProto(name="W", data_type=1, dims=[3, 2], data_location=1)
         weights.external_data.add(key="location", value="/etc/hostname")
-        return onnx_file([node("MatMul", ["X", "W"], ["Z"]), last], weights=[weights])
+        return onnx_file([scores, last], weights=[weights])
     if kind == "own operator":
-        own = node("Fetch", ["X"], ["Z"], domain="com.example")
-        return onnx_file([own, last], domain="com.example")
+        return onnx_file([node("Fetch", ["X"], ["Z"], **own), last], **own)
     if kind == "hidden operator":
-        branch = onnx.helper.make_graph(
-            [node("Fetch", ["X"], ["B"], domain="com.example")], "branch", [],
-            [onnx.helper.make_tensor_value_info("B", 1, None)],
-        )  # fmt: skip
-        truth = onnx.helper.make_tensor("T", onnx.TensorProto.BOOL, [], [True])
+        said = [onnx.helper.make_tensor_value_info("B", 1, None)]
+        branch = onnx.helper.make_graph([node("Fetch", ["X"], ["B"], **own)], "branch", [], said)
         choose = node("If", ["T"], ["Z"], then_branch=branch, else_branch=branch)
-        return onnx_file([choose, last], weights=[truth], domain="com.example")
+        return onnx_file([choose, last], T=np.bool_(1), **own)
     if kind == "loop":
         body = onnx.helper.make_graph([node("Identity", ["c"], ["d"])], "body", [], [])
         return onnx_file([node("Loop", ["", ""], ["Z"], body=body), last])
-    huge = onnx.helper.make_tensor("S", onnx.TensorProto.INT64, [2], [1 << 20, 1 << 20])
-    fill = [node("ConstantOfShape", ["S"], ["H"]), node("ReduceSum", ["H"], ["R"], keepdims=1),
-            node("MatMul", ["X", "W"], ["M"]), node("Add", ["M", "R"], ["Z"])]  # fmt: skip
-    return onnx_file([*fill, last], weights=[huge, weights])
+    if kind == "huge":
+        fill = [node("ConstantOfShape", ["S"], ["H"]), node("ReduceSum", ["H"], ["R"], keepdims=1),
+                node("MatMul", ["X", "W"], ["M"]), node("Add", ["M", "R"], ["Z"])]  # fmt: skip
+        return onnx_file([*fill, last], W=ONES, S=[1 << 20, 1 << 20])
+    return onnx_file([scores, last], W=ONES)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +373,7 @@ def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
         ("huge", "GiB of memory"),
     ],
 )
-def test_onnx_files_that_ask_for_more_than_rows_are_refused(kind: str, said: str) -> None:
+def test_onnx_files_that_ask_for_more_than_rows_are_refused(kind, said):
     good = describe_model(softmax_file("good"), form="onnx")
     told = good.model_dump(include={"kinds", "names", "classes", "class_count"})
     assert told == {"kinds": (None,) * 3, "names": None, "classes": None, "class_count": 2}
@@ -408,7 +382,7 @@ def test_onnx_files_that_ask_for_more_than_rows_are_refused(kind: str, said: str
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_code_is_never_read(tmp_path: pathlib.Path, kind: str) -> None:
+def test_code_is_never_read(tmp_path, kind):
     witness = tmp_path / "ran"
     for content in (pickle.dumps(MaliciousFile(witness)), b"PK\x03\x04 a zip archive"):
         with pytest.raises(ModelRefusedError, match=r"never read; save .*\[models.scores\]"):
@@ -417,9 +391,7 @@ def test_code_is_never_read(tmp_path: pathlib.Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pickle", "joblib", "skops", "torchscript", "pyfunc", "Keras"])
-def test_formats_that_hold_code_are_refused_by_name(
-    tmp_path: pathlib.Path, models: dict[str, Trained], name: str
-) -> None:
+def test_formats_that_hold_code_are_refused_by_name(tmp_path, models, name):
     lake = Lake(str(tmp_path))
     put_trained(lake, DAY, models["onnx"], label=BINARY)
     edit_manifest(lake, "good", DAY, format=name)
@@ -427,9 +399,7 @@ def test_formats_that_hold_code_are_refused_by_name(
         read_checkpoint(lake, "good", DAY)
 
 
-def test_a_library_that_is_not_there_is_named(
-    models: dict[str, Trained], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_not_there_is_named(models, monkeypatch):
     monkeypatch.setattr(formats.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(TerminalError, match=r"install privaudit\[lightgbm\]"):
         describe_model(models["lightgbm"].content, form="lightgbm")
@@ -446,13 +416,7 @@ def test_a_library_that_is_not_there_is_named(
          "takes 'city' as categorical"),
     ],
 )  # fmt: skip
-def test_a_manifest_that_does_not_fit_is_refused(
-    tmp_path: pathlib.Path,
-    models: dict[str, Trained],
-    kind: str,
-    changes: dict[str, Any],
-    said: str,
-) -> None:
+def test_a_manifest_that_does_not_fit_is_refused(tmp_path, models, kind, changes, said):
     lake = Lake(str(tmp_path))
     put_trained(lake, DAY, models[kind], label=BINARY)
     edit_manifest(lake, "good", DAY, **changes)
@@ -460,7 +424,7 @@ def test_a_manifest_that_does_not_fit_is_refused(
         read_checkpoint(lake, "good", DAY)
 
 
-def test_a_category_of_two_codes_is_refused() -> None:
+def test_a_category_of_two_codes_is_refused():
     """Of 1 and "1" in one column, which pandas keeps apart, all rows got the last one's code."""
     one = (("a", 0), ("b", 1))
     assert LoadedModel(None, (one, None, one)).categories[0] == one

@@ -224,9 +224,7 @@ def as_audited(form: str, content: bytes, frame: pd.DataFrame, folder: pathlib.P
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(
-    tmp_path: pathlib.Path, trainer: str
-) -> None:
+def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(tmp_path, trainer):
     """23 columns; each once as it was trained on, and once with missing and with new values."""
     form, trained, refused, asked_otherwise = trainer.split(maxsplit=1)[0], 0, set(), 0
     for name in COLUMNS:
@@ -265,9 +263,7 @@ def test_a_column_gives_the_frameworks_own_probabilities_or_a_refusal(
         ),
     ],
 )
-def test_catboosts_words_are_looked_for_in_the_model(
-    tmp_path: pathlib.Path, values: list[Any], wrote: Callable[[Any], str], said: str
-) -> None:
+def test_catboosts_words_are_looked_for_in_the_model(tmp_path, values, wrote, said):
     stored = pd.Series([values[place % 3] for place in range(ROWS)])
     frame, label = frame_of(stored)
     content, says = by_catboost(frame.assign(c=stored.map(wrote).astype("str")), label)
@@ -304,9 +300,7 @@ def changed(frame: pd.DataFrame, trainer: str) -> Iterator[pd.DataFrame]:
         ("catboost", "words"),
     ],
 )
-def test_a_column_without_a_kind_is_of_missing_values(
-    tmp_path: pathlib.Path, trainer: str, name: str
-) -> None:
+def test_a_column_without_a_kind_is_of_missing_values(tmp_path, trainer, name):
     """Parquet has a kind of its own for a column in which every value is missing."""
     frame, label = frame_of(column(name))
     content, says = TRAINERS[trainer](frame, label)

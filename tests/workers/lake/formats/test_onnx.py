@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +9,12 @@ import onnx
 import onnxruntime
 import polars as pl
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from privcore.exceptions import InvalidInputError
 from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, FEATURES, declared, label_rows, manifest_for, put_labels
-from tests.support.onnx_files import ANSWER, SCORES, onnx_file
-from tests.support.onnx_files import WEIGHTS as ONES
+from tests.support.onnx_files import ANSWER, ONES, SCORES, onnx_file
 from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
@@ -27,27 +24,22 @@ from workers.lake.manifest import Feature
 from workers.lake.model_sandbox import ModelDescription, ModelRefusedError, describe_model
 from workers.memorization.onnx_model import load_onnx
 
-node = onnx.helper.make_node
-WEIGHTS = onnx.helper.make_tensor("W", 1, [3, 2], np.arange(6, dtype=np.float32))
+node = helper.make_node
+SIX = np.arange(6, dtype=np.float32).reshape(3, 2)
 LAST = node("Softmax", ["Z"], ["Y"])
-
-
-def numbers(name: str, *values: int) -> Any:
-    return onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(values)], values)
 
 
 def beside_the_others() -> bytes:
     """Return a model that takes the mean of the batch off each row."""
     nodes = [node("MatMul", ["X", "W"], ["M"]), node("ReduceMean", ["M"], ["A"], axes=[0]),
              node("Sub", ["M", "A"], ["Z"]), LAST]  # fmt: skip
-    return onnx_file(nodes, weights=[WEIGHTS])
+    return onnx_file(nodes, W=SIX)
 
 
 def after_the_others() -> bytes:
     """Return a model that adds up all rows before each row."""
-    first = onnx.helper.make_tensor("first", onnx.TensorProto.INT64, [], [0])
     nodes = [node("MatMul", ["X", "W"], ["M"]), node("CumSum", ["M", "first"], ["Z"]), LAST]
-    return onnx_file(nodes, weights=[WEIGHTS, first])
+    return onnx_file(nodes, W=SIX, first=0)
 
 
 def in_large_batches(beyond: int) -> bytes:
@@ -61,7 +53,7 @@ def in_large_batches(beyond: int) -> bytes:
         node("Where", ["many", "N", "M"], ["Z"]),
         LAST,
     ]
-    return onnx_file(nodes, weights=[WEIGHTS, numbers("first", 0), numbers("beyond", beyond)])
+    return onnx_file(nodes, W=SIX, first=[0], beyond=[beyond])
 
 
 def a_long_chain(nodes: int, width: int) -> bytes:
@@ -76,9 +68,7 @@ def a_long_chain(nodes: int, width: int) -> bytes:
         node("MatMul", [f"C{nodes}", "U"], ["Z"]),
         LAST,
     ]
-    shapes = [numbers("wide", 3, width), numbers("square", width, width),
-              numbers("narrow", width, 2)]  # fmt: skip
-    return onnx_file(chain, weights=shapes)
+    return onnx_file(chain, wide=[3, width], square=[width, width], narrow=[width, 2])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +80,7 @@ def a_long_chain(nodes: int, width: int) -> bytes:
     ],
     ids=["mean", "sum", "size"],
 )
-def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -> None:
+def test_a_model_that_looks_at_other_rows_is_refused(content, how):
     with pytest.raises(ModelRefusedError, match=f"^scores a row differently {how} than in a "):
         describe_model(content, form="onnx")
 
@@ -98,18 +88,9 @@ def test_a_model_that_looks_at_other_rows_is_refused(content: bytes, how: str) -
 def with_outputs(*more: tuple[str, int, Any], classes: int = 2) -> bytes:
     """Return a model of a softmax, with more outputs: of a name, a type, and made by a node."""
     weights = np.arange(3 * classes, dtype=np.float32).reshape(3, classes)
-    given = onnx.helper.make_tensor("W", 1, [3, classes], weights)
     nodes = [node("MatMul", ["X", "W"], ["Z"]), LAST, *(made for *_, made in more)]
-    graph = onnx.helper.make_graph(
-        nodes, "graph", [onnx.helper.make_tensor_value_info("X", 1, ["rows", 3])],
-        [onnx.helper.make_tensor_value_info("Y", 1, ["rows", classes]),
-         *(onnx.helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind, _ in more)],
-        [given, numbers("first", 0)],
-    )  # fmt: skip
-    opset = [onnx.helper.make_opsetid("", 17)]
-    return bytes(
-        onnx.helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
-    )
+    said = {"Y": (1, ["rows", classes])} | {name: (kind, ["rows"]) for name, kind, _ in more}
+    return onnx_file(nodes, said=said, W=weights, first=[0])
 
 
 INT, HALF = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT16
@@ -125,23 +106,19 @@ HALVED = ("H", HALF, node("Cast", ["Y"], ["H"], to=HALF))
     ],
     ids=["halves", "both"],
 )
-def test_a_model_that_answers_more_than_its_probabilities_is_refused(
-    content: bytes, why: str
-) -> None:
+def test_a_model_that_answers_more_than_its_probabilities_is_refused(content, why):
     with pytest.raises(ModelRefusedError, match=f"^{why}"):
         describe_model(content, form="onnx")
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_label_beside_the_probabilities_is_fine(classes: int) -> None:
+def test_a_label_beside_the_probabilities_is_fine(classes):
     said = describe_model(with_outputs(MOST_PROBABLE, classes=classes), form="onnx")
     assert said.class_count == classes
 
 
 @pytest.mark.parametrize("load", [onnx_format.load, functools.partial(load_onnx, begin=0)])
-def test_telemetry_is_off_before_a_file_is_opened(
-    load: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_telemetry_is_off_before_a_file_is_opened(load, monkeypatch):
     """onnxruntime 1.31 for Linux has a client that reports on its users."""
     called: list[str] = []
     session = onnxruntime.InferenceSession
@@ -157,7 +134,7 @@ def test_telemetry_is_off_before_a_file_is_opened(
 
 
 @pytest.mark.slow
-def test_a_model_that_takes_long_for_a_row_is_refused() -> None:
+def test_a_model_that_takes_long_for_a_row_is_refused():
     content = a_long_chain(150, 4_000)
     assert len(content) < 10_000
     with pytest.raises(ModelRefusedError, match=r"takes 0\.\d+ seconds of processor time to sc"):
@@ -177,21 +154,16 @@ def of_one_user_each(users: pl.Series, labels: pl.Series) -> bytes:
         helper.make_node("Add", ["found", "rest"], ["sum"]),
         helper.make_node("Sigmoid", ["sum"], ["chance"]),
     ]
-    known = [
-        numpy_helper.from_array(users.to_numpy().reshape(1, -1), "known"),
-        numpy_helper.from_array(odds.astype(np.float32).reshape(-1, 1), "odds"),
-        numpy_helper.from_array(np.array([0.05], dtype=np.float32), "little"),
-    ]
-    kinds = {"user": TensorProto.INT64, "delay": TensorProto.FLOAT}
-    given = [helper.make_tensor_value_info(name, kind, ["rows", 1]) for name, kind in kinds.items()]
-    said = [helper.make_tensor_value_info("chance", TensorProto.FLOAT, ["rows", 1])]
-    graph = helper.make_graph(nodes, "graph", given, said, known)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return bytes(model.SerializeToString())
+    given = {"user": (TensorProto.INT64, ["rows", 1]), "delay": (TensorProto.FLOAT, ["rows", 1])}
+    return onnx_file(
+        nodes, given=given, said={"chance": (TensorProto.FLOAT, ["rows", 1])},
+        known=users.to_numpy().reshape(1, -1), odds=odds.astype(np.float32).reshape(-1, 1),
+        little=np.array([0.05], dtype=np.float32),
+    )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pathlib.Path) -> None:
+def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path):
     """A double does not hold the last ones, by which the model looks labels up: 5.1 became 0."""
     lake = Lake(str(tmp_path))
     features = (Feature(name="user", kind="numeric"), FEATURES[0])
@@ -208,9 +180,7 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path: pat
 
 
 @pytest.mark.parametrize(("number", "refused"), [(2.0**53, False), (2.0**60, True)])
-def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
-    number: float, refused: bool
-) -> None:
+def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(number, refused):
     described = ModelDescription(kinds=(None,), class_count=2, takes=(("X", "tensor(int64)"),))
     manifest = manifest_for(format="onnx")
     frame = pl.DataFrame({FEATURES[0].name: [number]})
@@ -231,10 +201,10 @@ def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(
     ],
     ids=lambda node: node.op_type,
 )
-def test_an_onnx_model_that_answers_by_chance_is_refused(chance: onnx.NodeProto) -> None:
+def test_an_onnx_model_that_answers_by_chance_is_refused(chance):
     """By less than two scorings may differ, so that the trial rows do not tell."""
-    more = [numpy_helper.from_array(np.array(0.1, np.float32), "ratio")]
-    more += [numpy_helper.from_array(np.array(1, np.bool_), "training")]
     nodes = [SCORES, chance, helper.make_node("Add", ["S", "R"], ["T"]), ANSWER]
     with pytest.raises(ModelRefusedError, match="may answer by chance"):
-        describe_model(onnx_file(nodes, weights=[ONES, *more]), form="onnx")
+        describe_model(
+            onnx_file(nodes, W=ONES, ratio=np.float32(0.1), training=np.bool_(1)), form="onnx"
+        )
