@@ -80,7 +80,6 @@ def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reas
 def test_dp_sgd_is_accounted_under_the_declared_relation():
     added = accounted(manifest(neighbors="add_remove", **SGD))
     response = manifest(**SGD)
-    assert response.privacy is not None
     response.privacy.mechanism.parameters["neighbors"] = "replace"
     assert accounted(response) > added > 0.0
 
@@ -157,11 +156,11 @@ TRAINING = {
 }
 
 
-def test_nothing_is_promised_where_nothing_is_declared() -> None:
+def test_nothing_is_promised_where_nothing_is_declared():
     assert rows(None) == ()
 
 
-def test_every_promise_of_the_issue_is_there_once() -> None:
+def test_every_promise_of_the_issue_is_there_once():
     found = rows(declared(1.0, mechanism=RESPONSE), accounted=1.0)
     for guarantee in ("declared", "accounted"):
         counts = {"success_bound": 3, "leaked_bits": 5, "correct_guesses": 2}
@@ -173,7 +172,7 @@ def test_every_promise_of_the_issue_is_there_once() -> None:
     assert all(row.audit_id == "a" and math.isfinite(row.value) for row in found)
 
 
-def test_the_figures_are_those_of_the_theorems() -> None:
+def test_the_figures_are_those_of_the_theorems():
     found = rows(declared(1.0))
     assert values(found, "success_bound")[-1] == pytest.approx(float(success_bound(0.5, epsilon=1)))
     (accuracy,) = values(found, "membership_accuracy")
@@ -186,7 +185,7 @@ def test_the_figures_are_those_of_the_theorems() -> None:
 
 
 @pytest.mark.parametrize("correct", [80.0, 80.1])
-def test_the_attacks_success_stands_beside_its_limit(correct: float) -> None:
+def test_the_attacks_success_stands_beside_its_limit(correct):
     surest, everything = (
         row for row in rows(declared(1.0), correct=correct) if row.quantity == "correct_guesses"
     )
@@ -194,14 +193,14 @@ def test_the_attacks_success_stands_beside_its_limit(correct: float) -> None:
     assert (surest.value, everything.guesses) == (80.0, 1_000)
 
 
-def test_significance_and_shift_move_the_limit() -> None:
+def test_significance_and_shift_move_the_limit():
     plain = values(rows(declared(1.0)), "correct_guesses")
     assert values(rows(declared(1.0), significance=0.001), "correct_guesses") > plain
     assert values(rows(declared(1.0), shift=0.05), "correct_guesses") > plain
 
 
 @pytest.mark.slow
-def test_the_accounted_guarantee_uses_its_curve_and_its_relation() -> None:
+def test_the_accounted_guarantee_uses_its_curve_and_its_relation():
     epsilon = DpSgd(1.0, 0.01, 500).epsilon(1e-5)
     privacy = declared(5.0, delta=1e-5, neighbors="add_remove", definition="dp", mechanism=TRAINING)
     found = rows(privacy, accounted=epsilon)
@@ -213,7 +212,7 @@ def test_the_accounted_guarantee_uses_its_curve_and_its_relation() -> None:
     assert 1.0 / (1.0 + math.exp(-epsilon)) < accuracy < 1.0 / (1.0 + math.exp(-2.5 * epsilon))
 
 
-def test_an_add_remove_declaration_promises_less_than_a_replace_one() -> None:
+def test_an_add_remove_declaration_promises_less_than_a_replace_one():
     replaced, added = rows(declared(1.0)), rows(declared(1.0, neighbors="add_remove"))
     for quantity in ("success_bound", "correct_guesses", "membership_accuracy"):
         assert values(added, quantity) > values(replaced, quantity)

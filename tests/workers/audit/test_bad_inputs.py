@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.support.audits import audited, recorded
-from tests.support.damages import DAMAGES, Damage, malicious_pickle, witness
+from tests.support.damages import DAMAGES, malicious_pickle, witness
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -47,7 +47,7 @@ def replace_by(lake: Lake, model: catboost.CatBoost) -> None:
     replace_model(lake, "good", DAY, file.read_bytes())
 
 
-def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
+def test_a_regressor_is_called_a_regressor(lake):
     frame = frame_of(lake)
     regressor = catboost.CatBoostRegressor(iterations=3, depth=2, verbose=0)
     names = [feature.name for feature in FEATURES]
@@ -61,7 +61,7 @@ def test_a_regressor_is_called_a_regressor(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text_features", "embedding_features"])
-def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind: str) -> None:
+def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake, kind):
     """Its reader crashed, as it does at a damaged file."""
     labels = [0, 1] * 20
     value = ["late again", "on time"] * 20 if kind == "text_features" else [[0.0, 1.0]] * 40
@@ -76,7 +76,7 @@ def test_a_model_of_texts_or_embeddings_is_sent_to_score_tables(lake: Lake, kind
 
 
 @pytest.mark.parametrize(("field", "value"), [("epsilon", "1.0"), ("epsilon", True), ("unit", 1)])
-def test_a_declaration_of_another_kind_is_refused(lake: Lake, field: str, value: object) -> None:
+def test_a_declaration_of_another_kind_is_refused(lake, field, value):
     privacy = manifest_of(lake, "good", DAY)["privacy"] | {field: value}
     edit_manifest(lake, "good", DAY, privacy=privacy)
     row = audited(lake)
@@ -84,7 +84,7 @@ def test_a_declaration_of_another_kind_is_refused(lake: Lake, field: str, value:
     assert f"is not valid at privacy.{field}: Input should be a valid" in row.reason
 
 
-def test_a_whole_number_is_a_declaration(lake: Lake) -> None:
+def test_a_whole_number_is_a_declaration(lake):
     privacy = manifest_of(lake, "good", DAY)["privacy"] | {"epsilon": 1, "delta": 0}
     edit_manifest(lake, "good", DAY, privacy=privacy)
     assert audited(lake).epsilon_declared == 1.0
@@ -105,9 +105,7 @@ def trained(lake: Lake, day: object, classes: list[str], listed: tuple[str, ...]
 @pytest.mark.slow
 @pytest.mark.parametrize("day", [EVE, DAY], ids=["proxy", "target"])
 @pytest.mark.parametrize("listed", rest_slow(["all", "some"]))
-def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
-    tmp_path: pathlib.Path, day: object, listed: str
-) -> None:
+def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(tmp_path, day, listed):
     lake = small_lake(tmp_path / "lake", label=THREE, rows=800)
     some = ("early", "late")
     trained(lake, day, list(some), tuple(THREE.classes) if listed == "all" else some)
@@ -116,7 +114,7 @@ def test_a_class_that_was_absent_on_one_day_is_no_reason_to_refuse(
     assert row.records == (frame_of(lake)["split"] == "train").sum()
 
 
-def test_a_model_of_other_classes_is_still_refused(tmp_path: pathlib.Path) -> None:
+def test_a_model_of_other_classes_is_still_refused(tmp_path):
     lake = small_lake(tmp_path / "lake", label=THREE)
     edit_manifest(lake, "good", EVE, label={"column": "late", "classes": ["a", "b", "c"]})
     assert (
@@ -129,14 +127,14 @@ def test_a_model_of_other_classes_is_still_refused(tmp_path: pathlib.Path) -> No
     assert "they cannot be compared" in audited(two).reason
 
 
-def test_probabilities_are_those_of_the_classes_that_are_wanted() -> None:
+def test_probabilities_are_those_of_the_classes_that_are_wanted():
     found = np.array([[0.25, 0.75], [1.0, 0.0]])
     assert aligned(found, ("a", "c"), ("a", "c")) is found
     assert aligned(found, ("a", "c"), ("c", "b", "a")).tolist() == [[0.75, 0, 0.25], [0, 0, 1.0]]
 
 
 @pytest.mark.slow
-def test_a_holdout_that_was_trained_on_is_named_as_a_likely_cause(tmp_path: pathlib.Path) -> None:
+def test_a_holdout_that_was_trained_on_is_named_as_a_likely_cause(tmp_path):
     lake = small_lake(tmp_path / "lake", rows=1500)
     honest = put_memorised(lake, label_rows(1500, seed=1))
     assert not {"holdout_suspect", "rows_miscounted"} & set(honest.remarks)
@@ -158,7 +156,7 @@ def put_memorised(
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
-def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) -> None:
+def test_bad_input_ends_as_a_record_that_says_why(lake, damage):
     clone_model(lake, "bad")
     damage.apply(lake, "bad")
 
@@ -175,13 +173,13 @@ def test_bad_input_ends_as_a_record_that_says_why(lake: Lake, damage: Damage) ->
     assert record.bounds == record.promises == ()
 
 
-def test_the_model_that_the_damages_start_from_is_evaluated(lake: Lake) -> None:
+def test_the_model_that_the_damages_start_from_is_evaluated(lake):
     clone_model(lake, "bad")
     row = audited(lake, model="bad")
     assert (row.status, row.detail) == (Status.EVALUATED, None)
 
 
-def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None:
+def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake):
     clone_model(lake, "bad")
     next(damage for damage in DAMAGES if damage.name == "model-is-a-pickle").apply(lake, "bad")
     recorded(lake, model="bad")
@@ -208,14 +206,14 @@ def test_a_pickle_in_the_place_of_a_model_is_never_unpickled(lake: Lake) -> None
         "x" * 101,
     ],
 )
-def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake: Lake, name: str) -> None:
+def test_a_name_that_could_walk_out_of_the_lake_is_refused(lake, name):
     shutil.copytree(f"{lake.uri}/models/good", f"{lake.uri}/x")
     row = audited(lake, model=name)
     assert (row.status, row.detail) == (Status.NOT_EVALUABLE, "name_invalid")
     assert repr(name) in row.reason
 
 
-def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path: pathlib.Path) -> None:
+def test_a_context_column_of_two_kinds_ends_one_audit(tmp_path):
     frame = label_rows(1_000, seed=3).with_columns(new=pl.col("hour") / 24, old=pl.lit(0.5))
     (tmp_path / f"day={DAY}").mkdir()
     words = frame.with_columns(pl.col("delay").cast(pl.String))

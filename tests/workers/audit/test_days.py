@@ -70,12 +70,12 @@ def days_of(folder: pathlib.Path, *, remembers: bool = True) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def week(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def week(tmp_path_factory):
     return days_of(tmp_path_factory.mktemp("week"))
 
 
 @pytest.fixture
-def lake(week: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(week, tmp_path):
     """A copy that a test may change."""
     return copied(week, tmp_path)
 
@@ -86,7 +86,7 @@ def audited(lake: Lake, **changes: Any) -> AuditRecord:
 
 
 @pytest.mark.slow
-def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lake) -> None:
+def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week):
     alone, together = audited(week, days=1).audit, audited(week).audit
     assert alone.detail == "too_few_records"
     assert together.verdict == "violated"
@@ -99,7 +99,7 @@ def test_a_week_of_small_days_shows_what_none_of_them_has_rows_to_show(week: Lak
 
 
 @pytest.mark.slow
-def test_a_model_that_saw_other_rows_of_these_days_is_not_accused(tmp_path: pathlib.Path) -> None:
+def test_a_model_that_saw_other_rows_of_these_days_is_not_accused(tmp_path):
     innocent = audited(days_of(tmp_path, remembers=False)).audit
     assert innocent.status == "evaluated"
     assert innocent.epsilon_lower == 0.0
@@ -107,7 +107,7 @@ def test_a_model_that_saw_other_rows_of_these_days_is_not_accused(tmp_path: path
 
 
 @pytest.mark.slow
-def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week: Lake) -> None:
+def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week):
     record = audited(week)
     shuffled = run_audit(week, "good", DAY, plan=PLAN_OF_A_WEEK, executor=Shuffled(3))
     assert figures(shuffled) == figures(record)
@@ -118,7 +118,7 @@ def test_the_answer_is_the_same_in_every_order_and_beside_other_models(week: Lak
 
 
 @pytest.mark.slow
-def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
+def test_persons_of_a_week_play_one_record_each(lake):
     """Twenty persons a day come every day of the week, the others once."""
     for number, day in enumerate(WEEK):
         path = pathlib.Path(lake.uri) / labels_folder("flights", day) / "part-00000.parquet"
@@ -136,7 +136,7 @@ def test_persons_of_a_week_play_one_record_each(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_day_without_labels_is_left_out_by_name(lake: Lake) -> None:
+def test_a_day_without_labels_is_left_out_by_name(lake):
     closed, empty = WEEK[2], WEEK[4]
     root = pathlib.Path(lake.uri)
     (root / labels_folder("flights", closed) / "_SUCCESS").unlink()
@@ -147,7 +147,7 @@ def test_a_day_without_labels_is_left_out_by_name(lake: Lake) -> None:
     assert told in row.reason
 
 
-def test_the_audited_days_own_labels_have_to_be_there(lake: Lake) -> None:
+def test_the_audited_days_own_labels_have_to_be_there(lake):
     (pathlib.Path(lake.uri) / labels_folder("flights", DAY) / "_SUCCESS").unlink()
     row = audited(lake).audit
     assert (row.status, row.detail) == ("not_evaluable", "missing_labels")
@@ -160,8 +160,8 @@ def test_the_audited_days_own_labels_have_to_be_there(lake: Lake) -> None:
     ids=["the target was trained on", "the proxy was not", "both"],
 )
 def test_days_play_that_the_target_saw_and_the_proxy_did_not(
-    lake: Lake, trained_first: dt.date, proxy_last: dt.date, first: dt.date
-) -> None:
+    lake, trained_first, proxy_last, first
+):
     trained = {"first": str(trained_first), "last": str(DAY), "split": "train"}
     edit_manifest(lake, "good", DAY, trained_on=trained)
     proxy_day = max(trained_first, WEEK[0]) - dt.timedelta(days=1)
@@ -172,7 +172,7 @@ def test_days_play_that_the_target_saw_and_the_proxy_did_not(
     assert row.label_days == tuple(day for day in WEEK if day >= first), row.reason
 
 
-def test_a_young_model_plays_the_days_since_its_first_checkpoint(lake: Lake) -> None:
+def test_a_young_model_plays_the_days_since_its_first_checkpoint(lake):
     for day in (BEFORE, *WEEK[:3]):
         shutil.rmtree(pathlib.Path(lake.uri) / "models" / "good" / f"day={day}")
     row = audited(lake).audit
@@ -180,7 +180,7 @@ def test_a_young_model_plays_the_days_since_its_first_checkpoint(lake: Lake) -> 
     assert row.label_days == WEEK[4:]
 
 
-def test_one_day_alone_is_said_to_be_alone(lake: Lake) -> None:
+def test_one_day_alone_is_said_to_be_alone(lake):
     trained = {"first": str(DAY), "last": str(DAY), "split": "train"}
     edit_manifest(lake, "good", DAY, trained_on=trained)
     row = audited(lake, minimum_records=1, minimum_control_records=1).audit
@@ -188,7 +188,7 @@ def test_one_day_alone_is_said_to_be_alone(lake: Lake) -> None:
     assert f"The labels of {DAY} alone played, of up to 7 days." in row.reason
 
 
-def test_without_any_earlier_checkpoint_there_is_no_proxy(lake: Lake) -> None:
+def test_without_any_earlier_checkpoint_there_is_no_proxy(lake):
     for day in (BEFORE, *WEEK[:-1]):
         shutil.rmtree(pathlib.Path(lake.uri) / "models" / "good" / f"day={day}")
     row = audited(lake).audit
@@ -197,9 +197,7 @@ def test_without_any_earlier_checkpoint_there_is_no_proxy(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(
-    lake: Lake, tmp_path: pathlib.Path
-) -> None:
+def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(lake, tmp_path):
     mark = pathlib.Path(lake.uri) / labels_folder("flights", WEEK[2]) / "_SUCCESS"
     mark.unlink()
     warehouse = Warehouse(str(tmp_path / "warehouse"))
@@ -217,7 +215,7 @@ def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(
 
 
 @pytest.mark.slow
-def test_nights_that_share_labels_are_averaged(week: Lake) -> None:
+def test_nights_that_share_labels_are_averaged(week):
     few = {"minimum_records": 1, "minimum_control_records": 1}
     (several,), (one,) = (audited(week, days=days, **few).wealth for days in (7, 1))
     assert several.labels_recur is True
@@ -227,12 +225,12 @@ def test_nights_that_share_labels_are_averaged(week: Lake) -> None:
 @pytest.mark.parametrize(
     "more", [{"slices": ("city",)}, {"secret": "membership"}], ids=["slices", "membership"]
 )
-def test_what_is_not_matched_by_day_is_refused(more: dict[str, Any]) -> None:
+def test_what_is_not_matched_by_day_is_refused(more):
     with pytest.raises(ValueError, match="days = 7 cannot be combined with slices or membership"):
         Plan(days=7, **more)
 
 
-def test_a_table_plays_its_day_alone(lake: Lake) -> None:
+def test_a_table_plays_its_day_alone(lake):
     table = LabelTable(table="rows", day="day", label=BINARY.column)
     row = run_audit(
         lake, "good", DAY, plan=PLAN_OF_A_WEEK, executor=InProcess(), external_inputs=InPlace(table)
@@ -241,12 +239,12 @@ def test_a_table_plays_its_day_alone(lake: Lake) -> None:
     assert "which works only with labels in the lake" in row.reason
 
 
-def test_a_label_that_comes_again_may_not_play_on_each_day() -> None:
+def test_a_label_that_comes_again_may_not_play_on_each_day():
     with pytest.raises(ValueError, match="days = 7 would count it once a day"):
         Plan(days=7, labels_recur=True)
     assert Plan(days=7, labels_recur=True, privacy_unit="person").nights_share_labels
 
 
-def test_a_plan_says_what_several_days_assume() -> None:
+def test_a_plan_says_what_several_days_assume():
     assert "each label lies in one of them alone" in Plan(days=7).assumption
     assert "Several days" not in Plan().assumption

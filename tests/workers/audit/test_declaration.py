@@ -1,7 +1,6 @@
 """The epsilon that a bound is compared with: a declaration for the same unit, or the policy."""
 
 import dataclasses
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from privcore.guarantees import (
-    ApproxDP,
-    Family,
-    Gaussian,
-    PureDP,
-    RandomizedResponseAccount,
-    Relation,
-)
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, RandomizedResponseAccount, Relation
 from privcore.lower_bounds import Secret
 from tests.simulate import assert_rate_at_most
 from tests.support.audits import audited, recorded
@@ -52,7 +44,6 @@ from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord
 
 POLICY = Plan(repetitions=4, policy_epsilon=0.25)
 
@@ -74,26 +65,25 @@ def rows_of(*rows: int) -> PartialResult:
     return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
 
 
-def test_policy_is_for_those_who_declare_nothing() -> None:
+def test_policy_is_for_those_who_declare_nothing():
     owner = owner_of()
     assert held_against(night(owner), POLICY, WHOLE) is owner
     assert held_against(night(None), Plan(), WHOLE) is None
     house = held_against(night(None), POLICY, WHOLE)
-    assert house is not None
     assert (house.epsilon, house.delta, house.declared_by) == (0.25, POLICY.delta, "policy")
     empty = owner_of(definition="bdp")
     assert held_against(night(empty), POLICY, WHOLE) is None
 
 
 @pytest.mark.parametrize("epsilon", [1.1e6, 1e300, float("inf"), float("nan"), 0.0])
-def test_policy_has_the_range_of_a_declaration(epsilon: float) -> None:
+def test_policy_has_the_range_of_a_declaration(epsilon):
     assert Plan(policy_epsilon=1e6).policy_epsilon == 1e6
     with pytest.raises(ValidationError, match="policy_epsilon"):
         Plan(policy_epsilon=epsilon)
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     """Return a lake whose model learns labels by heart and declares nothing."""
     lake = small_lake(tmp_path_factory.mktemp("policy") / "lake")
     frame = label_rows(4_000, seed=3).with_columns(
@@ -106,7 +96,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.mark.slow
-def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: Lake) -> None:
+def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake):
     without = recorded(lake, Plan(repetitions=4))
     assert without.audit.verdict == "undeclared"
     record = recorded(lake, POLICY)
@@ -121,14 +111,14 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake: L
 
 
 @pytest.mark.slow
-def test_a_bound_below_policy_refutes_nothing(lake: Lake) -> None:
+def test_a_bound_below_policy_refutes_nothing(lake):
     lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
     row = audited(lake, lenient)
     assert nothing_wrong(row)
     assert "12 (delta 1e-5) declared by policy" in row.reason
 
 
-def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
+def test_an_owners_declaration_comes_first(tmp_path):
     lake = small_lake(tmp_path / "lake", privacy=declared(9.0))
     row = audited(lake, POLICY)
     assert (row.epsilon_declared, row.declared_by) == (9.0, "a test")
@@ -141,7 +131,7 @@ def test_an_owners_declaration_comes_first(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -> None:
+def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path):
     """Until method version 9 a delta of 0.05 or 0.99 read as if it were kept, "hold out more"."""
     for delta in (0.05, 0.99):
         lake = small_lake(tmp_path / str(delta), privacy=declared(9.0, delta=delta))
@@ -188,9 +178,7 @@ def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path: pathlib.Path) -
         ("%", "&", False),
     ],
 )
-def test_a_declaration_covers_the_audited_unit_or_it_does_not(
-    declared_unit: str, column: str | None, one: bool
-) -> None:
+def test_a_declaration_covers_the_audited_unit_or_it_does_not(declared_unit, column, one):
     assert covers(declared_unit, column) is one
     owner = owner_of(unit=declared_unit)
     assert (held_against(night(owner), Plan(privacy_unit=column), WHOLE) is owner) is one
@@ -198,16 +186,15 @@ def test_a_declaration_covers_the_audited_unit_or_it_does_not(
     assert held_against(night(owner), Plan(privacy_unit=column), rows_of(1, 1)) is owner
 
 
-def test_words_for_holders_of_rows_are_known() -> None:
+def test_words_for_holders_of_rows_are_known():
     assert all(map(names_holder, ("person", "User", "customer_id", "households", "DeviceId")))
     assert not any(map(names_holder, ("record", "row", "flight", "click", "user event")))
 
 
-def test_policy_replaces_no_declaration_for_another_unit() -> None:
+def test_policy_replaces_no_declaration_for_another_unit():
     by_person = POLICY.model_copy(update={"privacy_unit": "person"})
     assert held_against(night(owner_of(unit="record")), by_person, WHOLE) is None
     house = held_against(night(None), by_person, WHOLE)
-    assert house is not None
     assert house.unit == "person"
 
 
@@ -221,9 +208,7 @@ def test_policy_replaces_no_declaration_for_another_unit() -> None:
         ({"delta": 1e-6, "mechanism": {"name": "laplace", "parameters": {}}}, ApproxDP()),
     ],
 )
-def test_the_family_that_fits_a_declaration_is_tested(
-    changes: dict[str, Any], family: Family
-) -> None:
+def test_the_family_that_fits_a_declaration_is_tested(changes, family):
     plan = Plan(significance=0.1, shift=0.02, delta=1e-4, secret=Secret.MEMBERSHIP)
     owner = owner_of(neighbors="add_remove", **changes)
     claim = claim_of(owner, plan)
@@ -236,7 +221,7 @@ def test_the_family_that_fits_a_declaration_is_tested(
     assert none.neighbors is Relation.REPLACE
 
 
-def test_single_rows_are_judged_where_units_are_rows() -> None:
+def test_single_rows_are_judged_where_units_are_rows():
     owner = owner_of()
     by_person = Plan(privacy_unit="person")
     for rows in ((1, 2), (2, 2), ()):
@@ -245,7 +230,7 @@ def test_single_rows_are_judged_where_units_are_rows() -> None:
     assert held_against(night(owner), Plan(), WHOLE) is owner
 
 
-def test_another_unit_is_named_with_what_it_would_cost() -> None:
+def test_another_unit_is_named_with_what_it_would_cost():
     by_person = Plan(privacy_unit="person")
     owner = owner_of()
     said = other_unit(night(owner), by_person, rows_of(1, 7))
@@ -261,11 +246,10 @@ def test_another_unit_is_named_with_what_it_would_cost() -> None:
         assert other_unit(night(one), plan, rows_of(1, 7)) == ""
 
 
-def test_policy_limits_labels_alone_and_says_nothing_of_itself() -> None:
+def test_policy_limits_labels_alone_and_says_nothing_of_itself():
     owner = owner_of()
     given = {"policy_epsilon": 0.25}
     said = says_nothing_of(night(owner), owner, Plan(**given), 100)
-    assert said is not None
     assert "larger than the 0.25 that policy allows" in said[1]
     other = Plan(**given, secret=Secret.MEMBERSHIP)
     for of, claim, plan in (
@@ -282,9 +266,7 @@ EIGHT_ALIKE = {"rows": 8, "spread": 6.0, "epsilon": 1.0}
 
 
 @pytest.mark.parametrize("audits", tiered([1, 20], always=1, slow=1))
-def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(
-    tmp_path: pathlib.Path, audits: int
-) -> None:
+def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(tmp_path, audits):
     """Eight responses at 1 about labels that agree lose up to 8 a person: N = 20, seed 310."""
     accused, above = 0, 0
     for number in range(audits):
@@ -292,7 +274,6 @@ def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(
         frame = persons(random, people=800, **EIGHT_ALIKE)
         row = audit_table(tmp_path / str(number), frame, epsilon=1.0, plan=PERSON)
         assert (row.verdict, row.epsilon_declared) == ("undeclared", None)
-        assert row.epsilon_lower is not None
         above += row.epsilon_lower > 1.0
         if number == 0:
             assert "the declared 1 is for one 'record'" in row.reason
@@ -307,15 +288,13 @@ def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(
     assert_rate_at_most(accused, audits, 0.05)
 
 
-def test_a_claim_for_a_person_that_is_false_is_found(tmp_path: pathlib.Path) -> None:
+def test_a_claim_for_a_person_that_is_false_is_found(tmp_path):
     frame = persons(np.random.default_rng(311), people=800, **EIGHT_ALIKE)
     row = audit_table(tmp_path, frame, epsilon=1.0, unit="user", plan=PERSON)
     assert (row.verdict, row.epsilon_declared) == ("violated", 1.0), row.reason
 
 
-def test_where_each_person_has_one_row_a_claim_for_a_row_is_one_for_a_person(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_where_each_person_has_one_row_a_claim_for_a_row_is_one_for_a_person(tmp_path):
     frame = persons(np.random.default_rng(313), people=4_000, rows=1, epsilon=3.0)
     row = audit_table(tmp_path / "one", frame, epsilon=1.0, plan=PERSON)
     assert (row.verdict, row.epsilon_declared) == ("violated", 1.0)
@@ -325,9 +304,7 @@ def test_where_each_person_has_one_row_a_claim_for_a_row_is_one_for_a_person(
     assert "here k is at most 2, which gives 2" in row.reason
 
 
-def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_that_assumes(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_that_assumes(tmp_path):
     frame = persons(np.random.default_rng(312), people=4_000, rows=1, epsilon=3.0, by="row")
     false = audit_table(tmp_path / "false", frame, epsilon=1.0, unit="person")
     assert false.verdict == "violated"
@@ -342,7 +319,7 @@ def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_tha
 
 
 @pytest.mark.parametrize("word", ["policy", "--max-epsilon"])
-def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word: str) -> None:
+def test_no_owner_declares_in_the_name_of_the_house(tmp_path, word):
     """Such a declaration was left out of what all models together promise for one label."""
     lake = small_lake(tmp_path / "lake")
     edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
@@ -352,9 +329,7 @@ def test_no_owner_declares_in_the_name_of_the_house(tmp_path: pathlib.Path, word
 
 
 @pytest.mark.parametrize("definition", ["idp", "group_idp", "bdp"])
-def test_a_relaxation_is_no_guarantee_whatever_it_declares(
-    tmp_path: pathlib.Path, definition: str
-) -> None:
+def test_a_relaxation_is_no_guarantee_whatever_it_declares(tmp_path, definition):
     privacy = declared(epsilon=1e-6, definition=definition)
     lake = small_lake(tmp_path / "lake", privacy=privacy, days=(EVE, DAY))
     audit = audited(lake, Plan(repetitions=2))
@@ -376,9 +351,7 @@ def test_a_relaxation_is_no_guarantee_whatever_it_declares(
         (None, "secret", ""),
     ],
 )
-def test_a_violation_asks_which_labels_the_column_holds(
-    mechanism: str | None, holds: str | None, named: str
-) -> None:
+def test_a_violation_asks_which_labels_the_column_holds(mechanism, holds, named):
     said = label_column_warning(mechanism, holds, said="there")
     assert (f"from after {named}: from after it" in said) if named else said == ""
 
@@ -387,7 +360,7 @@ RESPONSE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "class
 
 
 @pytest.mark.slow
-def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path: pathlib.Path) -> None:
+def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path):
     """The secret label is told by `delay`; training saw randomized responses to it alone."""
     lake = Lake(str(tmp_path / "lake"))
     heart = {"iterations": 150, "depth": 10, "learning_rate": 0.7, "l2_leaf_reg": 0.01}
@@ -399,7 +372,7 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path: pathlib
         put_labels(lake, day, frame.with_columns(late=pl.Series(column)), row_group_size=4096)
         put_model(lake, day, privacy=declared(1.0, mechanism=RESPONSE), parameters=parameters)
 
-    def audit(state: object, **plan: object) -> AuditRecord:
+    def audit(state, **plan):
         label = {"column": "late", "classes": [0, 1], "state": state}
         edit_manifest(lake, "good", DAY, label=label)
         changed = PLAN.model_copy(update=plan)

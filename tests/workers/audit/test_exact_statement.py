@@ -1,6 +1,5 @@
 """Public statements: no label decides that one exists or what is in it, except through figures."""
 
-import pathlib
 from typing import Any
 
 import polars as pl
@@ -24,7 +23,6 @@ from tests.support.tiers import rest_slow, tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.publication.statements import statement_of
 from workers.warehouse.schema import AuditRecord, ExactStatementRow
@@ -54,9 +52,7 @@ CHANGES = {"another": 1 - pl.col("late"), "none": None, "no class of the model":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("record", rest_slow([0, 57, 399]))
-def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
-    lake: Lake, record: int
-) -> None:
+def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(lake, record):
     """The models stay, one label is replaced or cannot be read: what an adversary compares.
 
     The exact audit has no figure then, since it may leave out no record; the statement has.
@@ -76,7 +72,7 @@ def test_one_label_moves_two_figures_by_65_units_at_most_and_nothing_else(
         assert 0 < max(moved) <= 65
 
 
-def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
+def test_hidden_labels_are_no_acquittal(lake):
     """An owner hides every label: the statement appears, and calls its assumptions doubtful."""
     relabel(lake, pl.lit(None, pl.Int64))
     row = statement(lake, epsilon_public=8.0)
@@ -95,9 +91,7 @@ def test_hidden_labels_are_no_acquittal(lake: Lake) -> None:
     tiered([(BINARY, None), (THREE, "user"), (BINARY, "user"), (THREE, None)], always=1, slow=3),
     ids=["two classes", "persons of three classes", "persons of two classes", "three classes"],
 )
-def test_so_it_is_with_persons_and_with_more_classes(
-    tmp_path: pathlib.Path, label: LabelColumn, unit: str | None
-) -> None:
+def test_so_it_is_with_persons_and_with_more_classes(tmp_path, label, unit):
     """Ten labels, one after the other, half of which become none; persons have two rows."""
     settings = {"label": label, "privacy": declared(unit="user"), "row_group_size": 128}
     lake = small_lake(tmp_path / "lake", rows=900, **settings)
@@ -121,7 +115,7 @@ def test_so_it_is_with_persons_and_with_more_classes(
     assert len({other.evidence_figure for other in others}) > 2
 
 
-def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: Lake) -> None:
+def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake):
     """Holdout labels all 1: the arms differ, so there is no exact verdict; the figures stay."""
     good = statement(lake)
     relabel(lake, pl.when(pl.col("split") == "holdout").then(1).otherwise(pl.col("late")))
@@ -133,7 +127,7 @@ def test_an_audit_that_fails_by_its_labels_has_its_statement_nevertheless(lake: 
     assert row.audit_id == record.audit.audit_id
 
 
-def test_a_record_without_figures_says_what_no_label_decides(lake: Lake) -> None:
+def test_a_record_without_figures_says_what_no_label_decides(lake):
     before = audited(lake).audit
     relabel(lake, pl.when(pl.int_range(pl.len()) > 0).then("late"))
     after = audited(lake).audit
@@ -147,7 +141,7 @@ def test_a_record_without_figures_says_what_no_label_decides(lake: Lake) -> None
     assert (other.audit_id != after.audit_id) == (other.proxy_sha256 != after.proxy_sha256) is True
 
 
-def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None:
+def test_a_statement_says_what_is_declared_and_what_was_read(lake):
     record = audited(lake)
     (row,) = record.statements
     assert (row.model, row.day, row.dataset) == ("good", DAY, "flights")
@@ -162,7 +156,7 @@ def test_a_statement_says_what_is_declared_and_what_was_read(lake: Lake) -> None
     assert 0 < row.control_records < row.records <= record.audit.records
 
 
-def test_a_plan_that_asks_for_none_has_none(lake: Lake) -> None:
+def test_a_plan_that_asks_for_none_has_none(lake):
     record = audited(lake, PLAN)
     assert record.statements == ()
     assert audited(lake).audit.audit_id != record.audit.audit_id
@@ -176,11 +170,11 @@ def test_a_plan_that_asks_for_none_has_none(lake: Lake) -> None:
         {"minimum_records": 1_000},
     ],
 )
-def test_some_plans_allow_no_statement(lake: Lake, changes: dict[str, Any]) -> None:
+def test_some_plans_allow_no_statement(lake, changes):
     assert audited(lake, **changes).statements == ()
 
 
-def test_undeclared_models_have_none_but_by_policy(lake: Lake) -> None:
+def test_undeclared_models_have_none_but_by_policy(lake):
     edit_manifest(lake, "good", DAY, privacy=None)
     assert audited(lake).statements == ()
     row = statement(lake, policy_epsilon=1.5)
@@ -189,7 +183,7 @@ def test_undeclared_models_have_none_but_by_policy(lake: Lake) -> None:
     assert not row.declaration_empty
 
 
-def test_a_declaration_that_says_nothing_is_empty_whatever_the_labels(lake: Lake) -> None:
+def test_a_declaration_that_says_nothing_is_empty_whatever_the_labels(lake):
     edit_manifest(lake, "good", DAY, privacy=declared(delta=0.1))
     assert statement(lake).declaration_empty
     edit_manifest(lake, "good", DAY, privacy=declared(epsilon=3.0))
@@ -197,7 +191,7 @@ def test_a_declaration_that_says_nothing_is_empty_whatever_the_labels(lake: Lake
     assert not statement(lake).declaration_empty
 
 
-def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path: pathlib.Path) -> None:
+def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path):
     """Persons held out whole: an honest model would look leaky, so nothing is published."""
     lake = small_lake(tmp_path / "lake", privacy=declared(unit="user"), rows=1600)
     rows = pl.read_parquet(label_path(lake, "flights")).with_row_index("row")

@@ -83,14 +83,11 @@ OF_CLASSES = pytest.mark.parametrize(
 
 
 @OF_CLASSES
-def test_unchanged_labels_refute_a_declared_randomized_response(
-    tmp_path: pathlib.Path, label: LabelColumn, mechanism: dict[str, Any], most: float
-) -> None:
+def test_unchanged_labels_refute_a_declared_randomized_response(tmp_path, label, mechanism, most):
     lake = lake_of(tmp_path, mechanism=mechanism, label=label)
     found = read(lake)
     assert (found.are_the_tables, found.trees) == (True, 40)
     assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
-    assert found.response is not None
     assert found.response.same == found.response.read > 0
     assert found.response.classes == len(label.classes)
     assert found.sentence.endswith(
@@ -104,25 +101,19 @@ def test_unchanged_labels_refute_a_declared_randomized_response(
 
 
 @OF_CLASSES
-def test_randomized_labels_have_an_interval(
-    tmp_path: pathlib.Path, label: LabelColumn, mechanism: dict[str, Any], most: float
-) -> None:
+def test_randomized_labels_have_an_interval(tmp_path, label, mechanism, most):
     found = read(lake_of(tmp_path, epsilon=1.0, mechanism=mechanism, label=label))
     assert (found.why, found.are_the_tables, found.code) == ("", False, None)
-    assert found.response is not None
     assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < most
     assert "They are of changed labels: randomized response at" in found.sentence
 
 
-def test_a_night_reads_the_file_beside_the_answers(tmp_path: pathlib.Path) -> None:
+def test_a_night_reads_the_file_beside_the_answers(tmp_path):
     lake = lake_of(tmp_path / "kept", epsilon=1.0)
     kept = audited(lake)
     assert (kept.file_unread, kept.reason_code) != (None, "mechanism_not_applied")
     assert kept.verdict != "violated"
     assert kept.file_records == kept.records
-    assert kept.file_labels_read is not None
-    assert kept.file_epsilon_low is not None
-    assert kept.file_epsilon_high is not None
     assert kept.file_epsilon_low <= 1.0 <= kept.file_epsilon_high
     lake = lake_of(tmp_path / "dropped")
     dropped = recorded(lake)
@@ -142,9 +133,7 @@ def test_a_night_reads_the_file_beside_the_answers(tmp_path: pathlib.Path) -> No
         (MemoryError("row 7"), "the reading failed: it ended with MemoryError"),
     ],
 )
-def test_a_file_that_cannot_be_read_costs_no_audit(
-    tmp_path: pathlib.Path, error: Exception, said: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_cannot_be_read_costs_no_audit(tmp_path, error, said, caplog):
     lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
     with patch("workers.audit.file_labels.read_leaves", side_effect=error):
         row = audited(lake)
@@ -160,9 +149,7 @@ def test_a_file_that_cannot_be_read_costs_no_audit(
         audited(lake)
 
 
-def test_only_so_many_values_are_read_and_only_for_a_declared_response(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_only_so_many_values_are_read_and_only_for_a_declared_response(tmp_path):
     lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
     with patch("workers.audit.file_labels._MOST_VALUES", 100):
         assert "are more than 100 values" in (audited(lake).file_unread or "")
@@ -171,9 +158,7 @@ def test_only_so_many_values_are_read_and_only_for_a_declared_response(
     assert (row.file_unread, row.file_records, row.file_labels_read) == (None, None, None)
 
 
-def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(tmp_path):
     """One coin for all rows of a person would read as many coins that fell alike."""
     persons = PLAN.model_copy(update={"privacy_unit": "city"})
     changed = read(lake_of(tmp_path / "changed", epsilon=3.0), persons)
@@ -184,7 +169,7 @@ def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(
 
 
 @pytest.mark.slow
-def test_too_few_changes_refute_it_and_more_do_not(tmp_path: pathlib.Path) -> None:
+def test_too_few_changes_refute_it_and_more_do_not(tmp_path):
     less = read(lake_of(tmp_path / "less", epsilon=3.0))
     assert less.refuted == 1.0
     assert less.code is None  # responses that a model has denoised since look like that, too
@@ -202,9 +187,7 @@ def test_too_few_changes_refute_it_and_more_do_not(tmp_path: pathlib.Path) -> No
         {"label": BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}},
     ],
 )
-def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(
-    tmp_path: pathlib.Path, changes: dict[str, Any]
-) -> None:
+def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(tmp_path, changes):
     lake = lake_of(tmp_path)
     for day in (EVE, DAY):
         edit_manifest(lake, "good", day, **changes)
@@ -213,25 +196,21 @@ def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(
     assert found.code is None
 
 
-def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(tmp_path):
     found = read(small_lake(tmp_path))
     assert found.response is None
     assert "hold whole sums" in found.why
     assert found.sentence.endswith("That does not show that it gives none away.")
 
 
-def test_of_categories_that_are_columns_unchanged_labels_refute_it(tmp_path: pathlib.Path) -> None:
+def test_of_categories_that_are_columns_unchanged_labels_refute_it(tmp_path):
     found = read(lake_of(tmp_path, features=FEATURES, parameters=ONE | {"one_hot_max_size": 3}))
     assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
     assert found.trees == 40
 
 
 @pytest.mark.slow
-def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(tmp_path):
     """A team whose table holds its responses, and which has not said so, applied the mechanism."""
     lake = lake_of(tmp_path, label=BINARY)
     found = read(lake)
@@ -246,9 +225,7 @@ def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(
 
 
 @pytest.mark.slow
-def test_a_night_names_labels_that_training_read_in_place_of_the_tables(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_night_names_labels_that_training_read_in_place_of_the_tables(tmp_path):
     """Another model's answers and denoised responses look alike, so that neither is a doubt."""
     lake = lake_of(tmp_path)
     kept = audited(lake)
@@ -267,7 +244,7 @@ def test_a_night_names_labels_that_training_read_in_place_of_the_tables(
 
 
 @pytest.mark.slow
-def test_one_coin_of_a_person_accuses_nobody(tmp_path: pathlib.Path) -> None:
+def test_one_coin_of_a_person_accuses_nobody(tmp_path):
     """Declared for a city, three coins that all fell alike are no sign."""
     persons = PLAN.model_copy(update={"privacy_unit": "city"})
     found = read(lake_of(tmp_path / "city", unit="city"), persons)
@@ -295,8 +272,8 @@ OF_THE_THREE = {"epsilon": 1.0, "prior_from_outside": [0.4, 0.3, 0.3]}
     ],
 )
 def test_the_declared_channel_is_what_the_labels_are_held_against(
-    name: str, parameters: dict[str, Any], classes: int, expected: float | None
-) -> None:
+    name, parameters, classes, expected
+):
     mechanism = {"name": name, "parameters": parameters}
     privacy = Privacy.model_validate(declared(1.0, mechanism=mechanism))
     assert _declared_response(privacy, "secret", classes) == pytest.approx(expected)
@@ -305,9 +282,7 @@ def test_the_declared_channel_is_what_the_labels_are_held_against(
 
 
 @pytest.mark.slow
-def test_a_table_said_to_hold_what_training_read_and_does_not_is_named(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_table_said_to_hold_what_training_read_and_does_not_is_named(tmp_path):
     lake = lake_of(tmp_path, epsilon=1.0)
     made = BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}
     for day in (EVE, DAY):
@@ -320,7 +295,7 @@ def test_a_table_said_to_hold_what_training_read_and_does_not_is_named(
 
 
 @pytest.mark.slow
-def test_another_table_and_other_leaves_are_not_evaluated(tmp_path: pathlib.Path) -> None:
+def test_another_table_and_other_leaves_are_not_evaluated(tmp_path):
     lake = lake_of(tmp_path)
     put_labels(lake, DAY, label_rows(2_800, seed=9), row_group_size=512)
     assert read(lake).why == "its first tree's sums are not whole"
@@ -333,7 +308,7 @@ def test_another_table_and_other_leaves_are_not_evaluated(tmp_path: pathlib.Path
 
 
 @pytest.mark.slow
-def test_a_file_that_has_changed_since_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_has_changed_since_is_refused(tmp_path):
     lake = lake_of(tmp_path)
     record = recorded(lake)
     other = lake_of(tmp_path / "other", parameters=ONE | {"iterations": 20})

@@ -74,14 +74,14 @@ def grounds(
 def judge(*remarks: Remark, **changes: Any) -> tuple[Judged, tuple[RemarkKind, ...]]:
     with pytest.MonkeyPatch.context() as patch:
 
-        def said(_: Any, *, after_files: bool = False) -> tuple[Remark, ...]:
+        def said(_, *, after_files=False):
             return remarks if after_files else ()
 
         patch.setattr(workers.audit.judge, "remarks_of_looks", said)
         return judged(grounds(**changes))
 
 
-def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others() -> None:
+def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others():
     found, kinds = judge(UNLIKE, NOTE, NOTE, EXCHANGED, owner=OWNER)
     assert (found.verdict, found.code) == (Verdict.INCONCLUSIVE, ReasonCode.ANSWERS_DOUBTFUL)
     assert found.detail == "classes_exchanged"
@@ -92,7 +92,7 @@ def test_the_first_doubt_is_the_cause_but_classes_in_another_order_make_others()
     assert (found.code, found.detail) == (ReasonCode.ARMS_UNLIKE, "arms_unlike")
 
 
-def test_notes_and_what_played_are_said_last() -> None:
+def test_notes_and_what_played_are_said_last():
     found, kinds = judge(NOTE, owner=OWNER, draw=RowDraw(10**7, 10**6))
     assert found.verdict is Verdict.NOT_REFUTED
     assert " POWER_LOST. Lots chose " in found.reason
@@ -100,7 +100,7 @@ def test_notes_and_what_played_are_said_last() -> None:
     assert kinds == (RemarkKind.POWER_LOST,)
 
 
-def test_a_declaration_is_held_against_what_it_is_for() -> None:
+def test_a_declaration_is_held_against_what_it_is_for():
     violated = judge(UNLIKE, owner=OWNER, lower=1.2, plan=POLICY)[0]
     assert (violated.code, violated.detail) == (ReasonCode.THIS_NIGHT, None)
     assert violated.reason.endswith("ARMS_UNLIKE.")
@@ -113,7 +113,7 @@ def test_a_declaration_is_held_against_what_it_is_for() -> None:
     assert "the declared 1 is for one 'flight', and this bound is for all rows" in none.reason
 
 
-def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refuted() -> None:
+def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refuted():
     found, kinds = judge(NOTE, owner=OWNER, suspicion=None)
     assert found.reason.endswith(
         "This audit would not notice if training saw a part of the holdout. POWER_LOST."
@@ -124,7 +124,7 @@ def test_a_holdout_that_nothing_tests_is_noted_where_a_declaration_is_not_refute
         assert judge(suspicion=None, **changes)[1] == ()
 
 
-def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful() -> None:
+def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful():
     fair, doubtful = (ArmsComparison(pvalue, 1, 0.1) for pvalue in (0.5, 0.005))
     told = judge(owner=OWNER, arms=doubtful)[0].reason
     assert told.endswith(doubtful.doubt_sentence)
@@ -139,7 +139,7 @@ def test_bets_that_could_not_win_are_said_and_make_the_proxy_doubtful() -> None:
         assert grounds(arms=arms, misled=misled).proxy_doubtful is expected
 
 
-def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too() -> None:
+def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too():
     """Their sentences said nothing of the remarks that their records had."""
     void = Privacy.model_validate(declared(1.0, definition="bdp"))
     state = {"privatised_by": NOISY}
@@ -157,7 +157,7 @@ def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too() ->
 
 
 @pytest.mark.parametrize("secret", [Secret.LABEL, Secret.MEMBERSHIP])
-def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret: Secret) -> None:
+def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret):
     """Honest models that do not look at it were said to be one file, saved anew."""
     chances, labels = np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)
     night = grounds(fidelity=fidelity(chances, chances, labels), plan=Plan(secret=secret))
@@ -169,7 +169,7 @@ def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret: Secret) 
 
 
 @pytest.mark.parametrize(("rows", "told"), [(0, False), (19, False), (88, True)])
-def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool) -> None:
+def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows, told):
     """A model that remembered a tenth of its rows hid nine tenths of these: 1.57 became 0.00."""
     assert bool(excluded(rows, 1_000)) is told
 
@@ -183,7 +183,7 @@ def test_rows_of_neither_split_are_told_from_a_fiftieth_on(rows: int, told: bool
         ([1] * 95 + [2] * 5, ""),
     ],
 )
-def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], told: str) -> None:
+def test_rows_that_do_not_play_beside_their_persons_are_told(rows, told):
     """Below two rows a person nothing was said: 4.4 became 0.00 where the others are remembered.
 
     Of invented persons of four rows each, 1.7 became 0.1 to 0.5, and nothing was said.
@@ -195,15 +195,13 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows: list[int], to
 
 
 @pytest.mark.parametrize(("epsilon", "changes"), [(1e6, False), (1.0, True)])
-def test_a_correction_that_changes_nothing_silences_no_remark(
-    epsilon: float, changes: bool
-) -> None:
+def test_a_correction_that_changes_nothing_silences_no_remark(epsilon, changes):
     """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
     correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
     assert changes_answers(correction, 2) is changes
 
 
-def test_a_target_that_answers_as_the_earlier_model_does_is_told() -> None:
+def test_a_target_that_answers_as_the_earlier_model_does_is_told():
     """The earlier file with other bytes of metadata: 0.00, unsaid where it counts no rows."""
     random = np.random.default_rng(0)
     chances, labels = random.dirichlet([1.0, 1.0], size=50), random.integers(0, 2, 50)

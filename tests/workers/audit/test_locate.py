@@ -60,7 +60,7 @@ def named(found: Located) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_a_leak_in_one_place_is_named_and_the_other_places_are_not(tmp_path: pathlib.Path) -> None:
+def test_a_leak_in_one_place_is_named_and_the_other_places_are_not(tmp_path):
     found = located(tmp_path / "table", rows(pl.col("place") == "place 2"))
     assert named(found)["place is place 2"] >= 1.0
     assert not any(f"place is place {other}" in named(found) for other in (0, 1, 3))
@@ -73,7 +73,7 @@ def test_a_leak_in_one_place_is_named_and_the_other_places_are_not(tmp_path: pat
 
 
 @pytest.mark.slow
-def test_where_nothing_leaks_nothing_is_named(tmp_path: pathlib.Path) -> None:
+def test_where_nothing_leaks_nothing_is_named(tmp_path):
     found = located(tmp_path / "table", rows(pl.lit(value=False)))
     assert named(found) == {}
     assert len(found.segments) > 10
@@ -85,7 +85,7 @@ def test_where_nothing_leaks_nothing_is_named(tmp_path: pathlib.Path) -> None:
     assert {"kind is kind 1", "place is place 3"} <= set(words)
 
 
-def test_it_asks_the_audit_that_was_stored(tmp_path: pathlib.Path) -> None:
+def test_it_asks_the_audit_that_was_stored(tmp_path):
     record = audited(tmp_path / "table", rows(pl.lit(value=False), many=2_000))
     frame = rows(pl.lit(value=False), seed=1, many=2_000)
     (tmp_path / "table" / f"day={DAY}" / "part-0.parquet").unlink()
@@ -94,7 +94,7 @@ def test_it_asks_the_audit_that_was_stored(tmp_path: pathlib.Path) -> None:
         locate(record, EMPTY_LAKE, InProcess())
 
 
-def test_an_audit_without_figures_or_of_persons_is_refused(tmp_path: pathlib.Path) -> None:
+def test_an_audit_without_figures_or_of_persons_is_refused(tmp_path):
     few = audited(tmp_path / "few", rows(pl.lit(value=False), many=100))
     with pytest.raises(TerminalError, match="came to no figures"):
         locate(few, EMPTY_LAKE, InProcess())

@@ -70,7 +70,7 @@ def other_labels(lake: Lake, label: LabelColumn) -> None:
 
 @pytest.mark.slow
 @LABELS
-def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) -> None:
+def test_a_planted_leak_is_violated(tmp_path, label):
     row = audited(two_days(tmp_path, label=label, epsilon=0.3), PLAN)
     assert row.verdict == "violated", row.reason
     assert 0.3 < row.epsilon_lower <= row.epsilon_ceiling
@@ -79,7 +79,7 @@ def test_a_planted_leak_is_violated(tmp_path: pathlib.Path, label: LabelColumn) 
 
 @pytest.mark.slow
 @LABELS
-def test_no_leak_refutes_nothing(tmp_path: pathlib.Path, label: LabelColumn) -> None:
+def test_no_leak_refutes_nothing(tmp_path, label):
     lake = two_days(tmp_path, label=label, epsilon=0.0)
     other_labels(lake, label)
     row = audited(lake, PLAN)
@@ -90,9 +90,7 @@ def test_no_leak_refutes_nothing(tmp_path: pathlib.Path, label: LabelColumn) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", rest_slow([BINARY, THREE]), ids=["binary", "multi-class"])
-def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
-    tmp_path: pathlib.Path, label: LabelColumn
-) -> None:
+def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(tmp_path, label):
     lake = two_days(tmp_path, label=label, epsilon=0.1, proxy=MEMORISE)
     other_labels(lake, label)
     row = audited(lake, PLAN)
@@ -102,7 +100,7 @@ def test_an_overfitted_proxy_without_a_leak_is_never_called_a_violation(
     assert row.control_epsilon_if_proxy_right > 0.0
 
 
-def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> None:
+def test_drift_without_a_leak_is_not_taken_for_one(tmp_path):
     """A model too shallow to memorise, on a day whose labels are unlike the eve's."""
     chances = (0.9, 0.1), (0.1, 0.9)
     settings = {"rows": 20_000, "holdout": 0.4, "chances": chances, "row_group_size": 8192}
@@ -113,7 +111,7 @@ def test_drift_without_a_leak_is_not_taken_for_one(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.slow
-def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Path) -> None:
+def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path):
     heart = MEMORISE | {"iterations": 100}
     chances = (0.6, 0.4), (0.4, 0.6)
     settings = {"rows": 6_000, "holdout": 0.4, "chances": chances, "row_group_size": 2048}
@@ -122,14 +120,14 @@ def test_a_leak_under_drift_of_half_the_size_is_still_found(tmp_path: pathlib.Pa
 
 
 @pytest.fixture
-def violated(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+def violated(remembered, tmp_path):
     """Return a lake whose model remembers the day's labels, against a declared 0.5."""
     lake = copied(remembered, tmp_path)
     assert audited(lake).verdict == "violated"
     return lake
 
 
-def test_the_targets_own_file_is_no_proxy(violated: Lake) -> None:
+def test_the_targets_own_file_is_no_proxy(violated):
     own = violated.read(f"{checkpoint_folder('good', DAY)}/model.cbm")
     replace_model(violated, "good", EVE, own)
     row = audited(violated)
@@ -138,7 +136,7 @@ def test_the_targets_own_file_is_no_proxy(violated: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_another_model_that_saw_the_day_is_no_proxy(violated: Lake) -> None:
+def test_another_model_that_saw_the_day_is_no_proxy(violated):
     """Its manifest still says that it was trained on the day before."""
     put_model(violated, DAY, model="copy", parameters=MEMORISE | {"iterations": 50})
     saw = violated.read(f"{checkpoint_folder('copy', DAY)}/model.cbm")
@@ -159,9 +157,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", tiered(CLAIMS, slow=3))
-def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
-    tmp_path: pathlib.Path, claim: str
-) -> None:
+def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(tmp_path, claim):
     """3,000 records, a quarter held out; the seeds of the days are their numbers."""
     lake, warehouse = Lake(str(tmp_path / "lake")), Warehouse(str(tmp_path / "warehouse"))
     rows: dict[dt.date, Any] = {}
@@ -200,9 +196,7 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(
 
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Definition 1", "Definition 2")
-def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(tmp_path):
     """1,600 rows that the target memorised, seed 0; only the declared relation differs."""
     lake = small_lake(tmp_path, rows=1_600, parameters=MEMORISE)
     records = []
@@ -244,7 +238,7 @@ def files(folder: pathlib.Path) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.paper("observational", "Definition 4")
-def test_an_audit_leaves_data_and_models_as_they_are(tmp_path: pathlib.Path) -> None:
+def test_an_audit_leaves_data_and_models_as_they_are(tmp_path):
     lake = small_lake(tmp_path)
     before = files(tmp_path)
     record = recorded(lake)
@@ -259,7 +253,7 @@ def always(target: np.ndarray, _: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.paper("observational", "Definition 4")
-def test_the_coins_are_the_challenger_s_alone() -> None:
+def test_the_coins_are_the_challenger_s_alone():
     """The artifacts S are drawn apart: no label, model or proxy moves a record's coin."""
     random = np.random.default_rng(4)
     records = 40

@@ -17,7 +17,7 @@ MODELS = ("good", "second", "third")
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     made = small_lake(tmp_path_factory.mktemp("lake"))
     for name in MODELS[1:]:
         clone_model(made, name)
@@ -32,8 +32,8 @@ def audited(lake: Lake, executor: Executor) -> list[AuditRecord]:
 
 @pytest.mark.slow
 def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_proves(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    lake, monkeypatch
+):
     together, seen = audited(lake, InProcess()), []
 
     class Backwards(InProcess):
@@ -51,11 +51,11 @@ def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_p
 
 
 def test_an_error_in_proving_costs_one_record_and_stands_in_the_log_of_the_run(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    lake, monkeypatch, caplog
+):
     read = ScannedNight.checked
 
-    def breaks(night: ScannedNight) -> Any:
+    def breaks(night):
         if night.game.source.model == "second":
             raise ZeroDivisionError("Nobody thought of this.")
         if night.game.source.model == "third":

@@ -1,7 +1,5 @@
 """Tables of which a small bound says little, and holdouts that are none: they are remarked on."""
 
-import pathlib
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +44,7 @@ def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:
     return bytes(model.save_raw("json"))
 
 
-def test_rounds_that_were_not_audited_are_told(tmp_path: pathlib.Path) -> None:
+def test_rounds_that_were_not_audited_are_told(tmp_path):
     """A bound of 4.4 is 0 of the first round alone, and Booster.predict serves all 31."""
     lake = Lake(str(tmp_path / "lake"))
     for seed, (day, more) in enumerate(((EVE, 1), (DAY, 30))):
@@ -77,20 +75,18 @@ def _swapped(frame: pl.DataFrame) -> pl.DataFrame:
     [(_infinite, "is at least"), (_swapped, "holdout_suspect")],
     ids=["infinite-features", "words-swapped"],
 )
-def test_no_rows_of_a_score_table_acquit_in_silence(
-    tmp_path: pathlib.Path, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
-) -> None:
+def test_no_rows_of_a_score_table_acquit_in_silence(tmp_path, attempt, answer):
     row = audited_scores(tmp_path, attempt(leaking_scores(leak=2.0)), context=["x"])
     assert answer in f"{row.detail} {row.reason}"
 
 
 @pytest.fixture
-def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(remembered, tmp_path):
     """Return a copy of it for one attempt."""
     return copied(remembered, tmp_path)
 
 
-def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
+def test_features_that_are_exchanged_among_rows_are_told(lake):
     """Both models answer about rows that they never saw: a bound of 1.70 became 0."""
     frame = pl.read_parquet(label_path(lake, "flights"))
     order = np.random.default_rng(1).permutation(frame.height)
@@ -102,7 +98,7 @@ def test_features_that_are_exchanged_among_rows_are_told(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares() -> None:
+def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares():
     """Neither one that knows labels by their features, nor one that knows nothing: 300 of each."""
     random = np.random.default_rng(7)
     for known in (0.0, 1.0):
@@ -118,9 +114,7 @@ def test_honest_models_are_not_said_to_be_further_from_the_labels_than_shares() 
 
 
 @pytest.mark.parametrize("leak", [-2.0, -0.5])
-def test_labels_remembered_the_wrong_way_round_are_told(
-    tmp_path: pathlib.Path, leak: float
-) -> None:
+def test_labels_remembered_the_wrong_way_round_are_told(tmp_path, leak):
     """An attacker who inverts the answers reads the labels; the bound is 0."""
     row = audited_scores(tmp_path, leaking_scores(leak=leak))
     assert row.epsilon_lower == 0.0
@@ -128,9 +122,7 @@ def test_labels_remembered_the_wrong_way_round_are_told(
     assert "in the order 1, 0" in row.reason or "labels the wrong way round" in row.reason
 
 
-def test_an_honest_model_that_remembers_noise_is_not_said_to_know_the_wrong_way_round(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_an_honest_model_that_remembers_noise_is_not_said_to_know_the_wrong_way_round(tmp_path):
     """It is right of holdout rows by what it learned of all, of training rows by noise alone."""
     random = np.random.default_rng(5)
     frame = leaking_scores(leak=0.0, seed=1)
@@ -146,9 +138,7 @@ RESEMBLE = "Holdout rows resemble"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "jitter"), [(0.75, 0.001), (1.0, 0.05)])
-def test_a_holdout_of_near_copies_of_training_rows_is_told(
-    remembered: Lake, tmp_path: pathlib.Path, share: float, jitter: float
-) -> None:
+def test_a_holdout_of_near_copies_of_training_rows_is_told(remembered, tmp_path, share, jitter):
     """The model knows their labels as those of their originals: 1.70 became 0.2, unsaid."""
     lake = copied(remembered, tmp_path)
     before = audited(lake)
@@ -166,7 +156,7 @@ def test_a_holdout_of_near_copies_of_training_rows_is_told(
     assert RESEMBLE in row.reason
 
 
-def test_rows_of_a_third_split_are_told(lake: Lake) -> None:
+def test_rows_of_a_third_split_are_told(lake):
     """Training saw them, and the audit does not: what they lose is not known."""
     frame = pl.read_parquet(label_path(lake, "flights"))
     third = pl.when((pl.col("split") == "train") & (pl.col("hour") > 1)).then(pl.lit("train2"))
@@ -181,7 +171,7 @@ def _trained_on_too(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_training_rows_that_are_logged_in_the_holdout_too_are_told(lake: Lake) -> None:
+def test_training_rows_that_are_logged_in_the_holdout_too_are_told(lake):
     before = audited(lake).epsilon_lower or 0.0
     put_labels(lake, DAY, _trained_on_too(pl.read_parquet(label_path(lake, "flights"))))
     row = audited(lake)
@@ -203,9 +193,7 @@ def _twins(frame: pl.DataFrame) -> pl.DataFrame:
     rest_slow([(_twins, "holdout_suspect"), (_one_class, "arms_differ")]),
     ids=["twins", "one-class"],
 )
-def test_no_holdout_of_chosen_rows_acquits_in_silence(
-    lake: Lake, attempt: Callable[[pl.DataFrame], pl.DataFrame], answer: str
-) -> None:
+def test_no_holdout_of_chosen_rows_acquits_in_silence(lake, attempt, answer):
     put_labels(lake, DAY, attempt(pl.read_parquet(label_path(lake, "flights"))))
     row = audited(lake)
     assert answer in f"{row.detail} {row.reason}"

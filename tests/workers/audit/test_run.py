@@ -2,9 +2,7 @@ import dataclasses
 import datetime as dt
 import gc
 import json
-import pathlib
 import shutil
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
@@ -40,7 +38,7 @@ from workers.audit.run import run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
 from workers.lake.layout import Lake, labels_folder
-from workers.lake.manifest import Feature, LabelColumn
+from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRecord
@@ -65,12 +63,12 @@ def numbers(record: AuditRecord) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(template: Lake) -> AuditRecord:
+def undisturbed(template):
     """Return the record of a lake of which nothing was changed."""
     return recorded(template)
 
 
-def test_every_row_says_what_made_it(lake: Lake) -> None:
+def test_every_row_says_what_made_it(lake):
     record = recorded(lake, seed=11)
     digests = [manifest_of(lake, "good", day)["sha256"] for day in (DAY, EVE)]
     rows = (record.audit, *record.bounds, *record.promises)
@@ -86,7 +84,7 @@ def test_every_row_says_what_made_it(lake: Lake) -> None:
     assert json.loads(record.audit.plan)["seed"] == 11
 
 
-def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
+def test_the_record_counts_both_arms_and_what_it_left_out(lake):
     rows = rows_of(lake)
     other = pl.when(pl.int_range(pl.len()) < 7).then(pl.lit("test")).otherwise(pl.col("split"))
     nobody = pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(other)
@@ -102,17 +100,13 @@ def test_the_record_counts_both_arms_and_what_it_left_out(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("seed", rest_slow([1, 2, 3]))
-def test_the_order_of_the_shards_changes_nothing(
-    lake: Lake, undisturbed: AuditRecord, seed: int
-) -> None:
+def test_the_order_of_the_shards_changes_nothing(lake, undisturbed, seed):
     request = Request("good", PLAN)
     (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), work_unit_bytes=1)
     assert figures(shuffled) == figures(undisturbed)
 
 
-def test_columns_in_another_order_give_the_same_numbers(
-    lake: Lake, undisturbed: AuditRecord
-) -> None:
+def test_columns_in_another_order_give_the_same_numbers(lake, undisturbed):
     rows = rows_of(lake)
     relabel(lake, rows.select(reversed(rows.columns)))
     after = recorded(lake)
@@ -120,10 +114,10 @@ def test_columns_in_another_order_give_the_same_numbers(
     assert numbers(after) == numbers(undisturbed)
 
 
-def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(lake: Lake) -> None:
+def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(lake):
     """Two rows trade their labels: sizes, statistics and the dictionary stay what they were."""
 
-    def write(frame: pl.DataFrame) -> bytes:
+    def write(frame):
         path = label_path(lake, "flights")
         path.unlink(missing_ok=True)
         put_labels(lake, DAY, frame)
@@ -145,17 +139,13 @@ def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(l
     assert after[1].labels_digest != before[1].labels_digest
 
 
-def test_a_column_that_no_model_asks_for_changes_no_number(
-    lake: Lake, undisturbed: AuditRecord
-) -> None:
+def test_a_column_that_no_model_asks_for_changes_no_number(lake, undisturbed):
     relabel(lake, rows_of(lake).with_columns(note=pl.lit("x"), list=pl.concat_list("hour")))
     assert numbers(recorded(lake)) == numbers(undisturbed)
 
 
 @pytest.mark.parametrize(("feature", "value"), [("city", ""), ("delay", float("nan"))])
-def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(
-    lake: Lake, feature: str, value: object
-) -> None:
+def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(lake, feature, value):
     rows, found = rows_of(lake), []
     for missing in (pl.lit(value), None):
         some = pl.when(pl.int_range(pl.len()) < 50).then(missing).otherwise(feature)
@@ -176,9 +166,7 @@ def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(
     ),
     ids=lambda label: "-".join(map(str, label.classes)),
 )
-def test_labels_may_be_numbers_words_or_truth_values(
-    tmp_path: pathlib.Path, label: LabelColumn
-) -> None:
+def test_labels_may_be_numbers_words_or_truth_values(tmp_path, label):
     lake = small_lake(tmp_path / "lake", label=label)
     record = recorded(lake)
     row = record.audit
@@ -186,7 +174,7 @@ def test_labels_may_be_numbers_words_or_truth_values(
     assert (row.epsilon_declared, record.promises) == (None, ())
 
 
-def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(lake: Lake) -> None:
+def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(lake):
     older = DAY - dt.timedelta(days=7)
     shutil.copytree(model_path(lake, "good", EVE), model_path(lake, "good", older))
     moved = {"first": str(older), "last": str(older), "split": "train"}
@@ -200,7 +188,7 @@ def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(la
     assert (row.status, row.proxy_day) == ("evaluated", older)
 
 
-def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
+def test_how_old_a_proxy_may_be_is_a_setting(lake):
     older = DAY - dt.timedelta(days=3)
     shutil.move(model_path(lake, "good", EVE), model_path(lake, "good", older))
     moved = {"first": str(older), "last": str(older), "split": "train"}
@@ -216,9 +204,7 @@ def test_how_old_a_proxy_may_be_is_a_setting(lake: Lake) -> None:
         ("control_records", "too_few_held_out", "{} holdout records"),
     ],
 )
-def test_how_few_records_are_too_few_is_a_setting(
-    lake: Lake, undisturbed: AuditRecord, arm: str, detail: str, said: str
-) -> None:
+def test_how_few_records_are_too_few_is_a_setting(lake, undisturbed, arm, detail, said):
     there = getattr(undisturbed.audit, arm)
     assert recorded(lake, **{f"minimum_{arm}": there}).audit.status == "evaluated"
     refused = recorded(lake, **{f"minimum_{arm}": there + 1}).audit
@@ -229,20 +215,18 @@ def test_how_few_records_are_too_few_is_a_setting(
 @pytest.mark.parametrize(
     "features", [FEATURES[::-1], FEATURES[:1], FEATURES[2:]], ids=["reversed", "first", "last"]
 )
-def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(
-    lake: Lake, features: tuple[Feature, ...]
-) -> None:
+def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(lake, features):
     put_model(lake, EVE, features=features)
     row = recorded(lake).audit
     assert row.status == "evaluated", row.reason
 
 
 @pytest.fixture(scope="module")
-def id_of(template: Lake) -> Iterator[Callable[..., str]]:
+def id_of(template):
     """Yield what returns the id of one audit's record, had its plan been another."""
     made: list[Grounds] = []
 
-    def keep(grounds: Grounds) -> AuditRecord:
+    def keep(grounds):
         made.append(grounds)
         return record.evaluated_record(grounds)
 
@@ -252,7 +236,7 @@ def id_of(template: Lake) -> Iterator[Callable[..., str]]:
         as_audited = recorded(template).audit
         (grounds,) = made
 
-        def again(**changes: Any) -> str:
+        def again(**changes):
             plan = PLAN.model_copy(update=changes)
             request = dataclasses.replace(grounds.inputs.request, plan=plan)
             inputs = dataclasses.replace(grounds.inputs, request=request)
@@ -287,13 +271,11 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_audit_id_changes_with_every_part_of_the_plan(
-    id_of: Callable[..., str], name: str
-) -> None:
+def test_the_audit_id_changes_with_every_part_of_the_plan(id_of, name):
     assert id_of(**{name: CHANGES[name]}) != id_of()
 
 
-def test_every_part_of_the_plan_is_in_the_list_above() -> None:
+def test_every_part_of_the_plan_is_in_the_list_above():
     """But for the three that decide what is asked at all."""
     assert set(Plan.model_fields) == {*CHANGES, "privacy_unit", "secret", "attribute"}
 
@@ -302,9 +284,7 @@ def test_every_part_of_the_plan_is_in_the_list_above() -> None:
     ("what", "day"),
     [("labels", DAY), ("manifest", DAY), ("manifest", EVE), ("model", DAY), ("model", EVE)],
 )
-def test_the_audit_id_changes_with_labels_manifests_and_models(
-    lake: Lake, undisturbed: AuditRecord, what: str, day: dt.date
-) -> None:
+def test_the_audit_id_changes_with_labels_manifests_and_models(lake, undisturbed, what, day):
     if what == "labels":
         relabel(lake, label_rows(400, seed=77))
     elif what == "manifest":
@@ -314,7 +294,7 @@ def test_the_audit_id_changes_with_labels_manifests_and_models(
     assert recorded(lake).audit.audit_id != undisturbed.audit.audit_id
 
 
-def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> None:
+def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake):
     plan = PLAN.model_copy(update={"minimum_records": 10_000})
     few = [recorded(lake, plan).audit.audit_id for _ in range(2)]
     (model_path(lake, "good", EVE) / "_SUCCESS").unlink()
@@ -322,7 +302,7 @@ def test_a_failure_has_an_audit_id_that_depends_on_the_reason(lake: Lake) -> Non
     assert few[0] == few[1] != without_proxy
 
 
-def test_the_declaration_is_copied_into_the_record(lake: Lake) -> None:
+def test_the_declaration_is_copied_into_the_record(lake):
     edit_manifest(lake, "good", DAY, privacy=declared(1.5, delta=1e-6))
     record = recorded(lake)
     row = record.audit
@@ -343,9 +323,7 @@ def clones(lake: Lake, many: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_many_models_are_audited_group_by_group_with_the_same_records(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_models_are_audited_group_by_group_with_the_same_records(lake, monkeypatch):
     names = clones(lake, 4)
     requests = [Request(name, PLAN) for name in (*names, "gone")]
     (together, failed) = sorted(
@@ -354,7 +332,7 @@ def test_many_models_are_audited_group_by_group_with_the_same_records(
     assert [record.audit.model for record in failed] == ["gone"]
     found, read = workers.audit.run.find_inputs, []
 
-    def watched(*given: Any) -> Any:
+    def watched(*given):
         read.append(given[2].model)
         return found(*given)
 
@@ -374,18 +352,16 @@ def test_many_models_are_audited_group_by_group_with_the_same_records(
 
 
 @pytest.mark.slow
-def test_a_group_is_forgotten_before_the_next_one_is_read(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_is_forgotten_before_the_next_one_is_read(lake, monkeypatch):
     """A night of a thousand models held the files of two groups for each pass under way."""
     names = clones(lake, 5)
     find, alive = workers.audit.run.find_inputs, []
 
-    def known() -> int:
+    def known():
         gc.collect()
         return sum(type(one) is Inputs for one in gc.get_objects())
 
-    def watched(*given: Any) -> Any:
+    def watched(*given):
         alive.append(known() - before)
         return find(*given)
 
@@ -400,7 +376,7 @@ def test_a_group_is_forgotten_before_the_next_one_is_read(
 
 
 @pytest.mark.slow
-def test_models_with_small_files_share_a_read_up_to_16(lake: Lake) -> None:
+def test_models_with_small_files_share_a_read_up_to_16(lake):
     requests = [Request(name, PLAN) for name in clones(lake, 16)]
     batches = list(run_batches(lake, DAY, requests, executor=InProcess()))
     assert [len(batch) for batch in batches] == [16, 1]

@@ -34,7 +34,7 @@ PLAN = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     folder: pathlib.Path = tmp_path_factory.mktemp("lake")
     lake = Lake(str(folder))
     for seed, day in enumerate((EVE, DAY)):
@@ -45,7 +45,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.mark.slow
-def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
+def test_three_slices_have_a_third_of_the_significance_each(lake):
     record = recorded(lake, PLAN)
     found = {row.value: row.epsilon_lower for row in record.slices}
     assert sorted(found) == ["AMS", "BER", "CDG"]
@@ -54,7 +54,6 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
     scan = scan_labels(LabelPass(root, partition, {0: Game(source, PLAN)}), executor=InProcess())
     (tallies,) = scan.of_one_game()[1].slices
-    assert tallies is not None
     claim = claim_of(source.privacy, PLAN)
     assert claim == Claim(family=PureDP(), delta=0.0, significance=0.04, epsilon=0.3)
     expected, whole = (
@@ -76,7 +75,7 @@ def test_three_slices_have_a_third_of_the_significance_each(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_slice_is_called_by_a_name(tmp_path: pathlib.Path) -> None:
+def test_a_slice_is_called_by_a_name(tmp_path):
     """A word of 1 MB came into the record, and with it onto each page that shows it."""
     lake = small_lake(tmp_path, days=(EVE, DAY))
     path = label_path(lake, "flights", DAY)

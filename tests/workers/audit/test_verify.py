@@ -22,9 +22,8 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow
 from tests.support.warehouse import evaluated, failed, put_rows, tamper
 from workers.audit import verify as verification
-from workers.audit.verify import Finding, Verification, verify, verify_all_stored, verify_stored
+from workers.audit.verify import Finding, verify, verify_all_stored, verify_stored
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import record_digest, seal
@@ -38,7 +37,7 @@ SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50, epsilon
 
 
 @pytest.fixture(scope="module")
-def record(template: Lake) -> AuditRecord:
+def record(template):
     return seal(recorded(template, SLICED))
 
 
@@ -53,9 +52,7 @@ def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str
 
 
 @pytest.mark.slow
-def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
-    template: Lake, tmp_path: pathlib.Path
-) -> None:
+def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(template, tmp_path):
     made = recorded(template)
     warehouse, audit_id = committed(tmp_path, made)
     found = verify(warehouse.record(audit_id), template, InProcess())
@@ -64,7 +61,7 @@ def test_an_audit_is_reproduced_to_the_bit_from_the_lake_and_what_is_stored(
     assert verify_stored(warehouse.record(audit_id)).finding is Finding.INTACT
 
 
-def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
+def test_an_audit_without_figures_is_reproduced_too(template):
     missing = seal(recorded(template, model="nobody"))
     assert missing.audit.status == "not_evaluable"
     assert verify(missing, template, InProcess()).finding is Finding.REPRODUCED
@@ -72,9 +69,7 @@ def test_an_audit_without_figures_is_reproduced_too(template: Lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", rest_slow(["audits", *PARTS]))
-def test_a_stored_value_changed_in_any_table_is_noticed(
-    template: Lake, tmp_path: pathlib.Path, record: AuditRecord, table: str
-) -> None:
+def test_a_stored_value_changed_in_any_table_is_noticed(template, tmp_path, record, table):
     warehouse, audit_id = committed(tmp_path, record)
     figures = [
         name
@@ -95,9 +90,7 @@ def test_a_stored_value_changed_in_any_table_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", rest_slow(list(PARTS), always=3))
-def test_a_row_that_is_gone_or_was_added_is_noticed(
-    template: Lake, record: AuditRecord, table: str
-) -> None:
+def test_a_row_that_is_gone_or_was_added_is_noticed(template, record, table):
     rows = getattr(record, PARTS[table])
     assert rows
     fewer = record.model_copy(update={PARTS[table]: rows[1:]})
@@ -109,16 +102,14 @@ def test_a_row_that_is_gone_or_was_added_is_noticed(
 
 
 @pytest.mark.slow
-def test_another_version_may_word_it_otherwise(template: Lake, record: AuditRecord) -> None:
+def test_another_version_may_word_it_otherwise(template, record):
     worded = with_audit(record, reason="It was said otherwise then.")
     assert verify(seal(worded), template, InProcess()).finding is Finding.DIFFERENT
     older = seal(with_audit(worded, code_version="0.0.9"))
     assert verify(older, template, InProcess()).finding is Finding.REPRODUCED
 
 
-def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
-    template: Lake, record: AuditRecord
-) -> None:
+def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(template, record):
     forged = seal(with_audit(record, epsilon_lower=0.0, epsilon_paper=0.125))
     assert verify_stored(forged).finding is Finding.INTACT
     found = verify(forged, template, InProcess())
@@ -127,15 +118,12 @@ def test_a_digest_rewritten_to_fit_is_caught_by_computing_again(
 
 
 @pytest.mark.slow
-def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
-    template: Lake, record: AuditRecord
-) -> None:
+def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(template, record):
     (wealth,) = record.wealth
-    assert wealth.window_log_wealth is not None
     assert record.audit.epsilon_lower == 0.0
     first, *others = wealth.window_log_wealth
 
-    def found(epsilon_paper: float, epsilon_lower: float, logarithm: float) -> Verification:
+    def found(epsilon_paper, epsilon_lower, logarithm):
         changed = with_audit(
             record,
             epsilon_paper=record.audit.epsilon_paper * (1 + epsilon_paper),
@@ -158,11 +146,8 @@ def test_what_another_kind_of_processor_rounds_otherwise_is_reproduced(
 
 
 @pytest.mark.slow
-def test_a_row_of_numbers_that_is_shorter_or_none_is_a_difference(
-    template: Lake, record: AuditRecord
-) -> None:
+def test_a_row_of_numbers_that_is_shorter_or_none_is_a_difference(template, record):
     (wealth,) = record.wealth
-    assert wealth.window_log_wealth is not None
     for other in (wealth.window_log_wealth[:-1], wealth.window_log_wealth * 2, None):
         row = wealth.model_copy(update={"window_log_wealth": other})
         found = verify(seal(record.model_copy(update={"wealth": (row,)})), template, InProcess())
@@ -170,9 +155,7 @@ def test_a_row_of_numbers_that_is_shorter_or_none_is_a_difference(
 
 
 @pytest.mark.slow
-def test_an_audit_is_reproduced_on_another_kind_of_processor(
-    template: Lake, tmp_path: pathlib.Path
-) -> None:
+def test_an_audit_is_reproduced_on_another_kind_of_processor(template, tmp_path):
     # Numpy and OpenBLAS without what this processor can do beyond the least of its kind.
     fast = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     other = os.environ | {
@@ -202,7 +185,7 @@ def test_an_audit_is_reproduced_on_another_kind_of_processor(
 
 
 @pytest.mark.slow
-def test_changed_inputs_are_named_by_their_digests(lake: Lake, record: AuditRecord) -> None:
+def test_changed_inputs_are_named_by_their_digests(lake, record):
     put_labels(lake, DAY, label_rows(400, seed=9))
     found = verify(record, lake, InProcess())
     assert (found.finding, found.differences) == (Finding.INPUTS_CHANGED, ())
@@ -214,16 +197,14 @@ def test_changed_inputs_are_named_by_their_digests(lake: Lake, record: AuditReco
     assert "proxy_sha256" in verify(record, lake, InProcess()).sentence
 
 
-def test_inputs_that_are_gone_are_no_contradiction(lake: Lake, record: AuditRecord) -> None:
+def test_inputs_that_are_gone_are_no_contradiction(lake, record):
     label_path(lake, "flights").unlink()
     found = verify(record, lake, InProcess())
     assert found.finding is Finding.INPUTS_CHANGED
     assert "no longer gives" in found.sentence
 
 
-def test_a_record_of_another_method_says_so(
-    template: Lake, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_of_another_method_says_so(template, record, monkeypatch):
     monkeypatch.setattr("workers.audit.request.METHOD_VERSION", "99")
     found = verify(record, template, InProcess())
     assert found.finding is Finding.OTHER_METHOD
@@ -231,22 +212,19 @@ def test_a_record_of_another_method_says_so(
     assert "privaudit 0." in found.sentence
 
 
-def test_a_plan_of_another_version_says_so(template: Lake, record: AuditRecord) -> None:
+def test_a_plan_of_another_version_says_so(template, record):
     later = seal(with_audit(record, plan='{"temperature": 3}'))
     assert verify(later, template, InProcess()).finding is Finding.OTHER_METHOD
 
 
-def test_a_record_whose_digest_was_taken_out_is_altered(
-    template: Lake, record: AuditRecord
-) -> None:
+def test_a_record_whose_digest_was_taken_out_is_altered(template, record):
     without = with_audit(record, record_digest=None)
     assert verify_stored(without).finding is Finding.ALTERED
     assert "its digest is missing" in verify(without, template, InProcess()).sentence
 
 
-def test_the_digest_knows_every_bit_and_no_order(record: AuditRecord) -> None:
+def test_the_digest_knows_every_bit_and_no_order(record):
     digest = record.audit.record_digest
-    assert digest is not None
     assert len(digest) == 64
     turned = record.model_copy(update={"bounds": record.bounds[::-1]})
     assert record_digest(turned) == digest
@@ -256,14 +234,14 @@ def test_the_digest_knows_every_bit_and_no_order(record: AuditRecord) -> None:
     assert record_digest(with_audit(record, epsilon_paper=None)) != digest
 
 
-def test_the_digest_knows_every_column_of_the_audit(record: AuditRecord) -> None:
+def test_the_digest_knows_every_column_of_the_audit(record):
     for column in AuditRow.model_fields.keys() - {"record_digest", "revision"}:
         digest = record_digest(with_audit(record, **{column: "other"}))
         assert digest != record.audit.record_digest, column
 
 
 @pytest.mark.parametrize("table", PARTS)
-def test_the_digest_knows_every_column_of_every_part(record: AuditRecord, table: str) -> None:
+def test_the_digest_knows_every_column_of_every_part(record, table):
     """But for those that a part has from its audit's row, where they are known."""
     row, of_audit = TABLES[table].row, {*TableRow.model_fields, "model", "day"}
     first, *others = getattr(record, PARTS[table])
@@ -273,9 +251,7 @@ def test_the_digest_knows_every_column_of_every_part(record: AuditRecord, table:
         assert record_digest(turned) != record.audit.record_digest, column
 
 
-def test_all_records_are_checked_in_parts(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_records_are_checked_in_parts(tmp_path, monkeypatch):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     put_rows(
         warehouse, [evaluated(f"model-{n}", DAY, hour=n) for n in range(5)] + [failed("other", DAY)]
@@ -286,6 +262,6 @@ def test_all_records_are_checked_in_parts(
     assert {one.finding for one in found} == {Finding.INTACT}
 
 
-def test_an_id_that_nobody_knows_is_one_sentence(tmp_path: pathlib.Path) -> None:
+def test_an_id_that_nobody_knows_is_one_sentence(tmp_path):
     with pytest.raises(TerminalError, match="no audit 'nothing'"):
         Warehouse(str(tmp_path)).record("nothing")

@@ -14,7 +14,6 @@ from tests.support.tiers import rest_slow
 from tests.workers.scan.test_before_the_pass import CONTEXT, learner, recorded
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 
 
 def sketched(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> str | None:
@@ -33,7 +32,7 @@ def with_other_training(held: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path: pathlib.Path) -> None:
+def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path):
     """The next night has other training rows and answers; then comes a new holdout."""
     first, new = (arm(learner(800, seed=seed), "holdout") for seed in (1, 2))
     other = pl.when(pl.int_range(pl.len()) % 10 == 0).then(1 - pl.col("clicked"))
@@ -48,7 +47,7 @@ def test_a_night_knows_its_holdout_whatever_labels_and_models_say(tmp_path: path
 
 
 @pytest.mark.parametrize("word", [None, ""])
-def test_a_sketch_is_of_what_the_held_rows_say(tmp_path: pathlib.Path, word: str | None) -> None:
+def test_a_sketch_is_of_what_the_held_rows_say(tmp_path, word):
     """Numbers of 32 bits and words, each in its own column; words may all be empty."""
     frame = learner(800)
     frame = frame if word is None else frame.with_columns(place=pl.lit(word))
@@ -61,7 +60,7 @@ def test_a_sketch_is_of_what_the_held_rows_say(tmp_path: pathlib.Path, word: str
     assert sketched(tmp_path / "rows", frame, context=CONTEXT) == HoldoutSketch.of(columns).text()
 
 
-def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path: pathlib.Path) -> None:
+def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path):
     record = recorded(
         tmp_path / "lists", learner(800).with_columns(pl.concat_list("age")), context=CONTEXT
     )
@@ -71,7 +70,7 @@ def test_a_column_that_no_hash_reads_ends_no_audit(tmp_path: pathlib.Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", rest_slow([333, 28]))
-def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, rows: int) -> None:
+def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path, rows):
     """The student's look reads 64 row groups, of 72 in the slow case; the pass reads all rows."""
     frame = learner(2_000).drop("day")
     whole = sketched(tmp_path / "whole", learner(2_000), context=CONTEXT)
@@ -85,7 +84,7 @@ def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path: pathlib.Path, 
 
 
 @pytest.mark.slow
-def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib.Path) -> None:
+def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path):
     """Where it has neither, nothing is known; names that are whole numbers do as text does."""
     frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
     assert sketched(tmp_path / "table", frame) is None
@@ -100,7 +99,7 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path: pathlib
 
 
 @pytest.mark.slow
-def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path: pathlib.Path) -> None:
+def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path):
     """Some twenty rows, and rows of twelve values: the sketch is a digest of all of them."""
     plan = PLAN.model_copy(update={"minimum_control_records": 20})
     few = pl.when(pl.int_range(pl.len()) < 21).then(pl.lit("holdout")).otherwise(pl.lit("train"))
@@ -120,11 +119,11 @@ def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path: pathlib.Path)
     assert sketched(tmp_path / "same", same, context=CONTEXT) is None
 
 
-def test_a_checkpoints_night_has_a_sketch_of_its_features(lake: Lake) -> None:
+def test_a_checkpoints_night_has_a_sketch_of_its_features(lake):
     """The label is no part of it, and every secret's record has one."""
     plan = PLAN.model_copy(update={"seed": 3})
 
-    def told() -> str | None:
+    def told():
         (wealth,) = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).wealth
         return wealth.holdout_sketch
 
@@ -137,7 +136,7 @@ def test_a_checkpoints_night_has_a_sketch_of_its_features(lake: Lake) -> None:
     assert np.unique(list(bytes.fromhex(before))).size > 16
 
 
-def test_a_column_that_the_settings_name_twice_is_read_once(tmp_path: pathlib.Path) -> None:
+def test_a_column_that_the_settings_name_twice_is_read_once(tmp_path):
     """Of memberships nothing else reads it: the table would hold two columns of one name."""
     plan = PLAN.model_copy(update={"secret": Secret.MEMBERSHIP})
     twice = (*CONTEXT, CONTEXT[0])

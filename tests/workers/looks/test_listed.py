@@ -54,7 +54,7 @@ def scanned(shared: LabelPass, unit: WorkUnit) -> dict[int, PartialResult]:
 
 
 @pytest.fixture(scope="module")
-def passes(tmp_path_factory: pytest.TempPathFactory) -> list[LabelPass]:
+def passes(tmp_path_factory):
     """Return passes of two models' labels, and of a table whose sampled rows a hash divides.
 
     A look that sees something in neither needs a third.
@@ -73,12 +73,12 @@ Parts = list[tuple[LabelPass, list[dict[int, PartialResult]]]]
 
 
 @pytest.fixture(scope="module")
-def parts(passes: list[LabelPass]) -> Parts:
+def parts(passes):
     """Return what each row group comes to."""
     return [(one, [scanned(one, (group,)) for group in row_groups(one)]) for one in passes]
 
 
-def test_each_look_is_played(parts: Parts) -> None:
+def test_each_look_is_played(parts):
     played = (one for _, found in parts for games in found for one in games.values())
     seen = {look for one in played for look in one.looks}
     assert seen == set(LOOKS)
@@ -86,9 +86,7 @@ def test_each_look_is_played(parts: Parts) -> None:
 
 
 @given(data=st.data())
-def test_any_division_of_the_rows_and_any_order_gives_the_same_bits(
-    parts: Parts, data: st.DataObject
-) -> None:
+def test_any_division_of_the_rows_and_any_order_gives_the_same_bits(parts, data):
     for shared, found in parts:
         for number, game in shared.games.items():
             listed = [games[number].looks for games in found]
@@ -101,7 +99,7 @@ def test_any_division_of_the_rows_and_any_order_gives_the_same_bits(
             assert left[0] == whole
 
 
-def test_nothing_is_neutral_and_no_sum_changes_what_was_added(parts: Parts) -> None:
+def test_nothing_is_neutral_and_no_sum_changes_what_was_added(parts):
     for _, found in parts:
         for one in found[0].values():
             before = pickle.dumps(one.looks)
@@ -110,7 +108,7 @@ def test_nothing_is_neutral_and_no_sum_changes_what_was_added(parts: Parts) -> N
             assert pickle.dumps(one.looks) == before
 
 
-def test_work_units_and_company_are_nothing_to_a_look(parts: Parts) -> None:
+def test_work_units_and_company_are_nothing_to_a_look(parts):
     """All row groups in one work unit, and each game by itself, as in a pass of its own."""
     for shared, found in parts:
         unit = tuple(row_groups(shared))
@@ -147,7 +145,7 @@ FLAGS = {"First": {}, "Early": {"before_counting": True}, "Late": {"after_files"
 First, Early, Late = (type(name, (Loud,), flags) for name, flags in FLAGS.items())
 
 
-def test_looks_refuse_and_remark_in_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_refuse_and_remark_in_the_order_of_the_list(monkeypatch):
     monkeypatch.setattr("workers.looks.listed.LOOKS", (Late, First, Early, TrainingRows))
     saw = findings({look: look() for look in (Early, First, Late)})
     assert [*map(str, remarks_of_looks(saw))] == ["First", "Early"]
@@ -158,7 +156,7 @@ def test_looks_refuse_and_remark_in_the_order_of_the_list(monkeypatch: pytest.Mo
     check_looks(findings({}))
 
 
-def test_a_look_is_found_among_others() -> None:
+def test_a_look_is_found_among_others():
     looks: Looks = {TrainingRows: TrainingRows(3)}
     assert TrainingRows.among(looks) == TrainingRows(3)
     assert HashedKinds.among(looks) is None

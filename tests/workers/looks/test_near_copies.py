@@ -1,6 +1,5 @@
 """Features that copy `split`, the label or the privacy unit, more or less: found and said."""
 
-import pathlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
@@ -42,7 +41,7 @@ def _copies() -> dict[str, pl.Expr]:
 
 
 @pytest.mark.parametrize("name", rest_slow(_copies(), always=3))
-def test_a_copy_is_said_in_the_record(name: str, tmp_path: pathlib.Path) -> None:
+def test_a_copy_is_said_in_the_record(name, tmp_path):
     lake = Lake(str(tmp_path))
     kind = "categorical" if "words" in name or "person" in name else "numeric"
     features = (*FEATURES, Feature(name="hint", kind=kind))
@@ -81,7 +80,7 @@ def judged(rows: pl.DataFrame, source: Any = Told()) -> NearCopies:
 
 
 @pytest.mark.parametrize(("files", "looked"), [(1, 1), (8, 8), (9, 5), (40, 8), (20_000, 8)])
-def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: int) -> None:
+def test_of_many_files_some_are_looked_at_from_the_first_on(files, looked):
     listed = tuple(LabelFile(f"part-{place:06d}", 1, 1) for place in range(files))
     partition = Partition("x", DAY, "", listed, ())
     chosen = [place for place, file in enumerate(listed) if is_inspected(partition, file.name)]
@@ -91,7 +90,7 @@ def test_of_many_files_some_are_looked_at_from_the_first_on(files: int, looked: 
 
 
 @pytest.mark.slow
-def test_features_that_know_nothing_are_never_named() -> None:
+def test_features_that_know_nothing_are_never_named():
     told = Told((*FEATURES, Feature(name="rare", kind="numeric")))
     found = NOTHING
     for seed in range(200):
@@ -103,7 +102,7 @@ def test_features_that_know_nothing_are_never_named() -> None:
     assert found.found.total() == 0
 
 
-def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged() -> None:
+def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged():
     rows = label_rows(260, seed=1).with_columns(delay=(pl.col("split") == "train").cast(pl.Float64))
 
     assert judged(rows).found == {("delay", "split"): 1}
@@ -116,7 +115,7 @@ def test_only_the_begin_of_a_file_with_enough_of_each_kind_is_judged() -> None:
     assert judged(rows.filter(pl.col("split") == "train")).judged == {"late": 1}
 
 
-def test_what_most_files_say_is_said() -> None:
+def test_what_most_files_say_is_said():
     told = NearCopies(Counter(split=3), Counter({("a", "split"): 2, ("b", "split"): 1}))
     assert "'a' tells 'split'. Such" in told.sentence()
     assert "'b'" not in told.sentence()
@@ -125,7 +124,7 @@ def test_what_most_files_say_is_said() -> None:
 
 
 @pytest.mark.parametrize("held_out", [12, 32])
-def test_few_held_out_rows_show_a_number_that_is_missing_in_training(held_out: int) -> None:
+def test_few_held_out_rows_show_a_number_that_is_missing_in_training(held_out):
     """Small row groups, or a small holdout, hid what separates the splits."""
     rows = label_rows(128, seed=1).with_columns(
         split=pl.when(pl.int_range(pl.len()) < held_out).then(pl.lit("holdout")).otherwise(
@@ -137,7 +136,7 @@ def test_few_held_out_rows_show_a_number_that_is_missing_in_training(held_out: i
     assert not judged(rows).sentence()
 
 
-def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
+def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others():
     rows = label_rows(128, seed=1)
     copied, many = (
         each.with_columns(city=pl.col("split")) for each in (rows, label_rows(999, seed=2))
@@ -148,7 +147,7 @@ def test_few_rows_show_a_word_that_was_held_out_and_outvote_no_others() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("held_out", rest_slow([10, 20]))
-def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
+def test_chance_makes_no_copy_of_few_rows(held_out):
     """None of 2,000 groups of 40 rows has a copy among a number, 5 words and a word a row."""
     random = np.random.default_rng(11)
     kinds = np.arange(40) < held_out
@@ -160,14 +159,14 @@ def test_chance_makes_no_copy_of_few_rows(held_out: int) -> None:
         )
 
 
-def test_a_context_that_only_the_holdout_has_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_context_that_only_the_holdout_has_is_told(tmp_path):
     """The student learned what training rows do not have: 3.8 became 3.0, unsaid."""
     hidden = pl.when(pl.col("split") == "train").then(None).otherwise(pl.col("x"))
     row = audited_scores(tmp_path, leaking_scores(leak=0.4).with_columns(x=hidden), context=["x"])
     assert "'x' tells 'split'" in row.reason
 
 
-def test_a_context_of_features_is_not_said_to_tell_anything(tmp_path: pathlib.Path) -> None:
+def test_a_context_of_features_is_not_said_to_tell_anything(tmp_path):
     row = audited_scores(tmp_path, leaking_scores(leak=0.4), context=["x"])
     assert row.verdict == "violated"
     assert "nearly copy" not in row.reason

@@ -1,6 +1,5 @@
 """Rows that belong together, held out together or logged twice: found, and never by chance."""
 
-import pathlib
 from collections.abc import Callable
 
 import numpy as np
@@ -26,9 +25,7 @@ PLAN = Plan(repetitions=4)
 
 
 @pytest.mark.slow
-def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(tmp_path):
     """Randomized response at 0.5 a row, 500 persons of 8 rows whose level is hidden: seed 320."""
     verdicts, reasons = [], []
     for number in range(60):
@@ -44,9 +41,7 @@ def test_sixty_honest_models_whose_holdout_is_by_person_accuse_nobody(
 @pytest.mark.parametrize(
     ("by", "audits"), [("person", 2), pytest.param("row", 20, marks=pytest.mark.slow)]
 )
-def test_persons_whom_no_column_names_are_told_by_their_features(
-    tmp_path: pathlib.Path, by: str, audits: int
-) -> None:
+def test_persons_whom_no_column_names_are_told_by_their_features(tmp_path, by, audits):
     """The same persons, of whom features tell what no column does; a holdout by row is compared.
 
     Seeds [338, 0] on. Rows that were logged once more are no persons: that is said elsewhere.
@@ -61,9 +56,7 @@ def test_persons_whom_no_column_names_are_told_by_their_features(
 
 
 @pytest.mark.parametrize("made_distinct", ["train", "holdout", "before", ""])
-def test_rows_made_distinct_in_one_arm_are_compared_with_none(
-    tmp_path: pathlib.Path, made_distinct: str
-) -> None:
+def test_rows_made_distinct_in_one_arm_are_compared_with_none(tmp_path, made_distinct):
     """A model that read no label of theirs, seed 348; no statement says what the audit does not."""
     frames = [
         pl.DataFrame({"clicked": arm.labels, "p_today": arm.target, "p_yesterday": arm.proxy})
@@ -85,9 +78,7 @@ def test_rows_made_distinct_in_one_arm_are_compared_with_none(
     assert len(record.statements) == (0 if refused else 1)
 
 
-def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(tmp_path):
     random = np.random.default_rng(341)
     named = persons(random)
     frame = with_features(named, random).with_columns(named["person"])
@@ -95,7 +86,7 @@ def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(
     assert 'Set plan.privacy_unit to "person"' in row.reason
 
 
-def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either() -> None:
+def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either():
     """No label decides that: rows whose labels are not alike are held out together as well."""
     random = np.random.default_rng(339)
     near = [sketch_of(random, 4_000, 8_000), held_whole(random), ValueSketch.zero()]
@@ -113,7 +104,7 @@ def held_whole(random: np.random.Generator) -> ValueSketch:
     return ValueSketch.of(hashes, row_sums(labels, train, np.full((600, 2), 0.5)))
 
 
-def test_copies_of_one_event_are_not_held_together() -> None:
+def test_copies_of_one_event_are_not_held_together():
     """Their labels are the same, and that rows were logged twice is said beside the bound."""
     random = np.random.default_rng(340)
     hashes = np.repeat(random.integers(0, 2**63, 300).astype(np.uint64), 2)
@@ -125,9 +116,7 @@ def test_copies_of_one_event_are_not_held_together() -> None:
 
 
 @pytest.mark.slow
-def test_without_the_look_such_models_are_accused(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_look_such_models_are_accused(tmp_path, monkeypatch):
     """The same with more rows a person, seed 321: what the test above would not see otherwise."""
     monkeypatch.setattr(RowsAlike, "held_together", lambda _: None)
     monkeypatch.setattr(RowsAlike, "near_held_together", lambda _: None)
@@ -145,7 +134,7 @@ def test_without_the_look_such_models_are_accused(
 
 
 @pytest.mark.slow
-def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path: pathlib.Path) -> None:
+def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path):
     """40 audits of persons whose rows are held out one by one, seed 322."""
     refused = accused = 0
     for number in range(40):
@@ -159,7 +148,7 @@ def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path: pathl
     assert row.verdict == "violated", row.reason
 
 
-def test_the_unit_that_is_named_is_audited(tmp_path: pathlib.Path) -> None:
+def test_the_unit_that_is_named_is_audited(tmp_path):
     frame = persons(np.random.default_rng(323))
     plan = Plan(repetitions=4, privacy_unit="person")
     row = audit_table(tmp_path, frame, epsilon=4.0, unit="person", plan=plan)
@@ -178,7 +167,7 @@ def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("buckets", tiered([5, 100, 1_000], always=1, slow=2))
-def test_a_column_that_only_deals_rows_is_no_person(tmp_path: pathlib.Path, buckets: int) -> None:
+def test_a_column_that_only_deals_rows_is_no_person(tmp_path, buckets):
     """20 audits each: the rows of a bucket were held out together, and are not alike; seed 324."""
     for number in range(20):
         random = np.random.default_rng([324, buckets, number])
@@ -188,7 +177,7 @@ def test_a_column_that_only_deals_rows_is_no_person(tmp_path: pathlib.Path, buck
         assert row.status == "evaluated", row.reason
 
 
-def test_the_columns_rule_is_looked_at_too(tmp_path: pathlib.Path) -> None:
+def test_the_columns_rule_is_looked_at_too(tmp_path):
     """`bucket(person, 5) = 0` holds out whole persons: the rows of a fifth of them."""
     random = np.random.default_rng(325)
     frame = persons(random, by="person")
@@ -197,9 +186,7 @@ def test_the_columns_rule_is_looked_at_too(tmp_path: pathlib.Path) -> None:
     assert "'person'" in row.reason
 
 
-def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     for seed, day in enumerate((EVE, DAY)):
         random = np.random.default_rng(seed)
@@ -261,7 +248,7 @@ def logged(
 
 
 @pytest.mark.slow
-def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path: pathlib.Path) -> None:
+def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path):
     """Randomized response at 2 for each copy: 20 audits with and without copies, seed 330."""
     accused, said, without = 0, 0, 0
     for number in range(20):
@@ -276,12 +263,12 @@ def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path: pathl
     assert without == 0
 
 
-def test_a_tenth_of_the_rows_twice_is_enough(tmp_path: pathlib.Path) -> None:
+def test_a_tenth_of_the_rows_twice_is_enough(tmp_path):
     row = audit_table(tmp_path, logged(np.random.default_rng(331), twice=0.1), epsilon=2.0)
     assert "rows_repeated" in (row.remarks or ())
 
 
-def test_answers_of_forests_are_no_rows_logged_twice(tmp_path: pathlib.Path) -> None:
+def test_answers_of_forests_are_no_rows_logged_twice(tmp_path):
     said = dict(
         zip(
             ("p_today", "p_yesterday", "clicked", "split"),
@@ -296,7 +283,7 @@ def test_answers_of_forests_are_no_rows_logged_twice(tmp_path: pathlib.Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", tiered([9, 60, 2_000], always=1, slow=2))
-def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int) -> None:
+def test_features_of_few_values_are_no_twins(tmp_path, levels):
     """20 audits each of rows with so many values of all features together, seed 332."""
     for number in range(20):
         random = np.random.default_rng([332, levels, number])
@@ -315,9 +302,7 @@ def test_features_of_few_values_are_no_twins(tmp_path: pathlib.Path, levels: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.0, 0.001])
-def test_near_copies_of_training_rows_in_the_holdout_are_told(
-    tmp_path: pathlib.Path, jitter: float
-) -> None:
+def test_near_copies_of_training_rows_in_the_holdout_are_told(tmp_path, jitter):
     """Labels are not read. A fifth of the holdout are such; of that, a jitter of 0.05 is not seen.
 
     An honest holdout is not told of, although as many rows have such copies.
@@ -335,14 +320,14 @@ def test_near_copies_of_training_rows_in_the_holdout_are_told(
         assert ("Holdout rows resemble training rows too often" in row.reason) == told, row.reason
 
 
-def test_without_features_no_rows_are_near(tmp_path: pathlib.Path) -> None:
+def test_without_features_no_rows_are_near(tmp_path):
     """Predictions of memorised rows tell the arms, and would tell them of honest rows, too."""
     random = np.random.default_rng(337)
     row = audit_table(tmp_path, logged(random, twice=1.0), epsilon=2.0)
     assert "resemble" not in row.reason
 
 
-def test_what_was_found_adds() -> None:
+def test_what_was_found_adds():
     random = np.random.default_rng(335)
     one, two, three = (sketch_of(random, 300, 500) for _ in range(3))
     left = RowsAlike({"a": one, "b": None}, two, (one, two, three))

@@ -15,20 +15,20 @@ def reason(place: pathlib.Path, frame: pl.DataFrame, **changes: object) -> str:
 
 
 @pytest.mark.slow
-def test_nothing_is_said_of_a_table_with_nothing_wrong(tmp_path: pathlib.Path) -> None:
+def test_nothing_is_said_of_a_table_with_nothing_wrong(tmp_path):
     for seed in range(10):
         said = reason(tmp_path / f"{seed}", scored(seed=seed, leak=2.0))
         assert "probabilities" not in said.replace("own probabilities", "")
 
 
-def test_answers_that_are_rounded_are_nobodys_fault(tmp_path: pathlib.Path) -> None:
+def test_answers_that_are_rounded_are_nobodys_fault(tmp_path):
     """Votes of a hundred trees are multiples of 0.01: each forest in a table was doubted."""
     forest = pl.col("p_today").round(2)
     row = audit(tables(put_folder(tmp_path / "scores", scored().with_columns(p_today=forest))))
     assert "probabilities" not in str(row.audit.reason).replace("own probabilities", "")
 
 
-def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
+def test_classes_in_another_order_are_said(tmp_path):
     place, frame = tmp_path / "scores", three(scored())
     names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
     right = reason(place, frame, classes=("no", "yes", "never"), **names)
@@ -41,14 +41,14 @@ def test_classes_in_another_order_are_said(tmp_path: pathlib.Path) -> None:
     assert f"{found} in the order no, yes, never: see scores.classes." in str(wrong.reason)
 
 
-def test_the_class_that_was_not_meant_is_said(tmp_path: pathlib.Path) -> None:
+def test_the_class_that_was_not_meant_is_said(tmp_path):
     frame = scored().with_columns(p_today=1 - pl.col("p_today"))
     assert "far better if their classes are in the order 1, 0: see" in reason(
         tmp_path / "scores", frame
     )
 
 
-def test_a_holdout_without_features_is_untested_and_no_doubt(tmp_path: pathlib.Path) -> None:
+def test_a_holdout_without_features_is_untested_and_no_doubt(tmp_path):
     """A model that is better than yesterday's looks the same as one that saw the holdout."""
     known = 1.0 / (1.0 + (-2.5 * (2 * pl.col("clicked") - 1)).exp())
     row = audit(tables(put_folder(tmp_path / "scores", scored().with_columns(p_today=known)))).audit

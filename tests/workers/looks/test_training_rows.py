@@ -1,7 +1,6 @@
 """A table of other rows than the model was trained on: a remark, and never another verdict."""
 
 import datetime as dt
-import pathlib
 import shutil
 
 import deltalake
@@ -34,25 +33,25 @@ TRAINED = int((ROWS["split"] == "train").sum())
 
 
 @pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def honest(tmp_path_factory):
     """Return a lake of a model that was trained on the rows of its table."""
     return remembering_lake(tmp_path_factory.mktemp("lake"), rows=1_000)
 
 
 @pytest.fixture
-def lake(honest: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(honest, tmp_path):
     """Return a copy of it for one attempt."""
     return copied(honest, tmp_path)
 
 
-def test_nothing_is_said_of_a_table_that_training_read(honest: Lake) -> None:
+def test_nothing_is_said_of_a_table_that_training_read(honest):
     row = audited(honest)
     assert row.verdict == "violated"
     assert "rows that trained it" not in row.reason
 
 
 @pytest.mark.slow
-def test_rows_of_persons_that_training_never_saw_are_told(lake: Lake) -> None:
+def test_rows_of_persons_that_training_never_saw_are_told(lake):
     """One row of each person, on which the earlier model is least sure."""
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     named = ROWS.with_columns(who=pl.int_range(pl.len()) // 2)
@@ -71,7 +70,7 @@ def test_rows_of_persons_that_training_never_saw_are_told(lake: Lake) -> None:
 OTHERS = "are in another leaf of one tree"
 
 
-def test_rows_left_out_of_the_table_are_told(lake: Lake) -> None:
+def test_rows_left_out_of_the_table_are_told(lake):
     put_labels(lake, DAY, ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 6)))
     row = audited(lake)
     assert "rows_miscounted" in row.remarks, row.reason
@@ -79,7 +78,7 @@ def test_rows_left_out_of_the_table_are_told(lake: Lake) -> None:
     assert "the table does not have, nothing is known" in row.reason
 
 
-def test_rows_that_training_never_saw_are_told(lake: Lake) -> None:
+def test_rows_that_training_never_saw_are_told(lake):
     put_labels(lake, DAY, pl.concat([ROWS, label_rows(400, seed=9)]))
     row = audited(lake)
     assert row.status == "evaluated"
@@ -91,7 +90,7 @@ BOTH = PLAN.model_copy(update={"days": 2})
 
 
 @pytest.mark.parametrize("first", rest_slow([str(EVE), "2026-02-01"]))
-def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
+def test_days_that_training_never_saw_are_told(lake, first):
     """The manifest names two days and more, and training saw one: the bound was 0.17 of 0.5."""
     put_labels(lake, EVE - dt.timedelta(days=1), ROWS)
     put_model(lake, EVE - dt.timedelta(days=1), privacy=declared(0.5))
@@ -104,7 +103,7 @@ def test_days_that_training_never_saw_are_told(lake: Lake, first: str) -> None:
     assert f"{row.records:,} training" in row.reason
 
 
-def test_nothing_is_said_of_days_that_training_saw(lake: Lake) -> None:
+def test_nothing_is_said_of_days_that_training_saw(lake):
     """Two days that both play are counted together, and in the leaves of the file."""
     before = EVE - dt.timedelta(days=1)
     put_labels(lake, before, ROWS)
@@ -133,7 +132,7 @@ def of_several_days(lake: Lake) -> None:
     )
 
 
-def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
+def test_nothing_is_said_of_a_model_of_several_days(lake):
     """Its file counts more rows than one day has."""
     of_several_days(lake)
     fewer = ROWS.filter((pl.col("split") == "holdout") | (pl.col("hour") > 4))
@@ -146,7 +145,7 @@ def test_nothing_is_said_of_a_model_of_several_days(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("sampled", [1.0, 0.5])
-def test_a_drawn_sample_of_rows_is_no_remark(tmp_path: pathlib.Path, sampled: float) -> None:
+def test_a_drawn_sample_of_rows_is_no_remark(tmp_path, sampled):
     """XGBoost's files do not say that rows were drawn for each tree: only more rows are told."""
     for day in (EVE, DAY):
         put_file(tmp_path / f"ads/{day:%Y/%m/%d}/model.json", train(day, subsample=sampled).content)
@@ -156,7 +155,7 @@ def test_a_drawn_sample_of_rows_is_no_remark(tmp_path: pathlib.Path, sampled: fl
     assert "rows that trained it" not in row.reason
 
 
-def test_rows_of_no_day_are_told_by_the_models_count(tmp_path: pathlib.Path) -> None:
+def test_rows_of_no_day_are_told_by_the_models_count(tmp_path):
     """Rows whose day is empty are of no day; nothing else shows them."""
     for day in (EVE, DAY):
         put_file(tmp_path / f"ads/{day:%Y/%m/%d}/model.json", train(day).content)
@@ -171,7 +170,7 @@ def test_rows_of_no_day_are_told_by_the_models_count(tmp_path: pathlib.Path) -> 
 
 
 @pytest.mark.parametrize("hours", [pl.col("hour") > 2, pl.col("hour") >= 0])
-def test_a_tenth_that_differs_is_no_remark(lake: Lake, hours: pl.Expr) -> None:
+def test_a_tenth_that_differs_is_no_remark(lake, hours):
     """Rows are set aside to stop training early, and near duplicates are dropped."""
     more = label_rows(100, seed=9).filter(hours)
     put_labels(lake, DAY, pl.concat([ROWS.filter((pl.col("split") == "holdout") | hours), more]))

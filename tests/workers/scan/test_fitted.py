@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
-import pytest
 
 from privcore.attacks import Context, fit_student, holdout_suspicion
 from workers.executors import InProcess
@@ -21,8 +20,8 @@ from workers.scan.fitted import (
 )
 
 
-def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
-    def some(streams: list[int]) -> StudentSample:
+def test_samples_add_in_any_order_and_keep_the_smallest_streams():
+    def some(streams):
         values = np.array(streams, dtype=np.uint64)
         column = values.astype(np.float64)[:, None]
         words = np.array([[str(one)] for one in streams], dtype=np.object_).reshape(-1, 1)
@@ -37,7 +36,7 @@ def test_samples_add_in_any_order_and_keep_the_smallest_streams() -> None:
     assert one.labels.tolist() == other.labels.tolist() == [1, 3, 5, 7, 9]
 
 
-def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
+def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams():
     whole = sample(30_000)
     names = set(StudentSample.__slots__) - {"features", "seen"}
     one, other = (
@@ -50,7 +49,7 @@ def test_a_sample_keeps_20_000_rows_and_those_of_the_smallest_streams() -> None:
     assert np.array_equal(kept.numbers, whole.numbers[:20_000])
 
 
-def test_a_full_sample_wants_smaller_streams_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_sample_wants_smaller_streams_alone(monkeypatch):
     """Places of rows, ascending; of equal streams the earlier row is kept."""
     monkeypatch.setattr("workers.scan.fitted.MOST_RECORDS", 3)
     made = sample(4)
@@ -66,7 +65,7 @@ def test_a_full_sample_wants_smaller_streams_alone(monkeypatch: pytest.MonkeyPat
         assert before.wanted(streams).tolist() == wanted
 
 
-def test_nothing_is_learned_of_no_rows() -> None:
+def test_nothing_is_learned_of_no_rows():
     assert fitted(StudentSample.none()) is None
 
 
@@ -96,9 +95,8 @@ def batch(cities: list[str | None]) -> Batch:
     return Batch(table, "somewhere", ("file", 0, 0))
 
 
-def test_frequent_words_are_known_and_rare_ones_are_one() -> None:
+def test_frequent_words_are_known_and_rare_ones_are_one():
     student = fitted(sample())
-    assert student is not None
     assert student.known == (("city 1", "city 0", "city 2"),) or set(student.known[0]) == {
         "city 0", "city 1", "city 2",
     }  # fmt: skip
@@ -110,22 +108,21 @@ def test_frequent_words_are_known_and_rare_ones_are_one() -> None:
     assert log_odds[2] == log_odds[3] == log_odds[4]
 
 
-def test_rows_are_read_as_numbers_and_words_of_one_length_at_most() -> None:
+def test_rows_are_read_as_numbers_and_words_of_one_length_at_most():
     features = sample().features
     numbers, words = read_context(batch(["x" * 1_000, "y"]), features, np.array([1, 0]))
     assert numbers.shape == (2, 1)
     assert [len(word) for word in as_objects(words, 2)[:, 0]] == [1, 200]
 
 
-def test_255_words_are_known_and_each_comes_five_times_at_least() -> None:
+def test_255_words_are_known_and_each_comes_five_times_at_least():
     words = [f"w{number:03}" for number in range(256) for _ in range(5)] + ["x"] * 4 + ["y"] * 6
     made = sample(len(words))
     student = fitted(replace(made, words=np.array(words, dtype=np.object_)[:, None]))
-    assert student is not None
     assert student.known == (("y", *(f"w{number:03}" for number in range(254))),)
 
 
-def test_of_samples_of_other_kinds_one_is_kept_in_either_order() -> None:
+def test_of_samples_of_other_kinds_one_is_kept_in_either_order():
     """The scan refuses such a column; the sum is defined, so that it is the same in any order."""
     numeric = sample(10)
     first = Feature(name="delay", kind="categorical")
@@ -138,7 +135,7 @@ def test_of_samples_of_other_kinds_one_is_kept_in_either_order() -> None:
     assert (none.numbers.shape, none.words.shape, none.target.shape) == ((0, 0),) * 3
 
 
-def test_words_are_their_places_among_those_that_are_known() -> None:
+def test_words_are_their_places_among_those_that_are_known():
     """Words are told apart by their first 200 characters; one that is missing is not known."""
     long = "x" * 200
     words = (pl.Series(["b", None, "a", long + "y", "c"]), pl.Series(["a", "b", "c", "a", None]))
@@ -147,18 +144,17 @@ def test_words_are_their_places_among_those_that_are_known() -> None:
     assert context.numbers.tolist() == [[1.0]] * 5
 
 
-def test_a_word_that_comes_four_times_is_rare() -> None:
+def test_a_word_that_comes_four_times_is_rare():
     made = sample(400)
     words = np.array(["a"] * 391 + ["b"] * 5 + ["c"] * 4, dtype=np.object_)[:, None]
     assert replace(made, words=words).context()[0] == (("a", "b"),)
 
 
-def test_a_student_is_fitted_to_codes_of_known_words() -> None:
+def test_a_student_is_fitted_to_codes_of_known_words():
     """Words are coded by their place, all others are -1; the suspicion is what it then gives."""
     made = sample()
     made = replace(made, proxy=made.target + np.where(made.labels[:, None] > 0, 0.4, -0.4))
     student = fitted(made)
-    assert student is not None
     (known,) = student.known
     codes = np.array([known.index(word) if word in known else -1 for word in made.words[:, 0]])
     context = Context(made.numbers, codes[:, None])
@@ -167,8 +163,6 @@ def test_a_student_is_fitted_to_codes_of_known_words() -> None:
         (made.proxy, student.of_proxy, True),
     ):
         expected = fit_student(context, outputs, made.folds, of_proxy=of_proxy)
-        assert found is not None
-        assert expected is not None
         said = expected.predict(context, made.folds)
         assert np.array_equal(found.predict(context, made.folds), said)
         if not of_proxy:
@@ -218,7 +212,7 @@ def named(segments: FittedSegments, batch: Batch) -> list[dict[str, np.ndarray]]
     ]
 
 
-def test_the_rows_of_a_segment_are_those_that_its_name_says() -> None:
+def test_the_rows_of_a_segment_are_those_that_its_name_says():
     segments, frame, batch = leaky()
     tree, by_age, by_place, *_ = named(segments, batch)
     assert len(segments.groups(batch)) == segments.divisions == 4
@@ -238,7 +232,7 @@ def test_the_rows_of_a_segment_are_those_that_its_name_says() -> None:
     assert any(there[rows].mean() > 0.9 and "place is B" in name for name, rows in tree.items())
 
 
-def test_unusual_values_are_those_at_the_ends_and_rare_words() -> None:
+def test_unusual_values_are_those_at_the_ends_and_rare_words():
     """A missing number is none, and a column of words that are all rare has none."""
     segments, frame, batch = leaky()
     unusual = named(segments, batch)[-1]
@@ -251,7 +245,7 @@ def test_unusual_values_are_those_at_the_ends_and_rare_words() -> None:
     assert unusual["rows without unusual values"].sum() > 0.9 * ROWS
 
 
-def test_words_that_the_sample_lacks_are_rare() -> None:
+def test_words_that_the_sample_lacks_are_rare():
     segments, _, _ = leaky()
     new = pl.DataFrame({"age": [0.0, 0.0], "place": ["A", "never seen"], "visitor": ["v1", "x"]})
     unusual = named(segments, Batch(new.to_arrow(), "table", ("file", 0, 0)))[-1]

@@ -28,22 +28,21 @@ from tests.support.two_models import REQUESTS, audited
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.scan.work_unit import scan_work_unit
 
 
 @pytest.fixture
-def lake(two_models: Lake) -> Lake:
+def lake(two_models):
     return two_models
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
+def reads(monkeypatch):
     """Count every byte of label files that is fetched."""
     counted: Counter[tuple[str, int]] = Counter()
     fetch = workers.labels.parquet._fetch
 
-    def counting(lake: Lake, path: str, spans: list[tuple[int, int]]) -> Any:
+    def counting(lake, path, spans):
         for first, length in spans:
             counted.update((path, place) for place in range(first, first + length))
         return fetch(lake, path, spans)
@@ -54,9 +53,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_models_of_one_partition_share_one_read_of_the_columns_they_need(
-    lake: Lake, reads: Counter[tuple[str, int]]
-) -> None:
+def test_models_of_one_partition_share_one_read_of_the_columns_they_need(lake, reads):
     records = audited(lake)
     assert [record.audit.status for record in records] == ["evaluated"] * 2
     metadata = pq.read_metadata(label_path(lake, "flights"))
@@ -75,9 +72,7 @@ def test_models_of_one_partition_share_one_read_of_the_columns_they_need(
 
 
 @pytest.mark.slow
-def test_only_a_files_first_rows_are_looked_at(
-    lake: Lake, reads: Counter[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_files_first_rows_are_looked_at(lake, reads, monkeypatch):
     """Two row groups of 128 rows hold the first 200 rows."""
     monkeypatch.setattr("workers.looks.look.FIRST_ROWS", 200)
     audited(lake)
@@ -95,9 +90,7 @@ def test_only_a_files_first_rows_are_looked_at(
 
 
 @pytest.mark.slow
-def test_a_models_record_does_not_depend_on_its_company(
-    lake: Lake, expected: list[dict[str, Any]]
-) -> None:
+def test_a_models_record_does_not_depend_on_its_company(lake, expected):
     for request, together in zip(REQUESTS, expected, strict=True):
         alone = run_audit(lake, request.model, DAY, plan=request.plan, executor=InProcess())
         assert together == figures(alone)
@@ -105,7 +98,7 @@ def test_a_models_record_does_not_depend_on_its_company(
 
 
 @pytest.mark.slow
-def test_one_models_column_of_another_kind_is_not_the_others(lake: Lake) -> None:
+def test_one_models_column_of_another_kind_is_not_the_others(lake):
     file = label_path(lake, "flights").with_name("part-00002.parquet")
     pl.read_parquet(file).with_columns(delay=pl.lit("long")).write_parquet(file)
     first, second = audited(lake)
@@ -117,7 +110,7 @@ def test_one_models_column_of_another_kind_is_not_the_others(lake: Lake) -> None
 
 
 @pytest.mark.slow
-def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
+def test_one_models_damaged_column_is_not_the_others(lake):
     path = label_path(lake, "flights")
     chunk = next(
         column
@@ -134,7 +127,7 @@ def test_one_models_damaged_column_is_not_the_others(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_the_labels_digest_speaks_of_what_was_read(lake: Lake) -> None:
+def test_the_labels_digest_speaks_of_what_was_read(lake):
     before = [record.audit.labels_digest for record in audited(lake)]
     path = label_path(lake, "flights").with_name("part-00001.parquet")
     content = bytearray(path.read_bytes())
@@ -156,7 +149,7 @@ def test_the_labels_digest_speaks_of_what_was_read(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
+def test_a_file_that_changes_its_name_is_other_content(lake):
     (before,) = audited(lake, REQUESTS[:1])
     path = label_path(lake, "flights").with_name("part-00001.parquet")
     path.rename(path.with_name("part-00009.parquet"))
@@ -166,15 +159,13 @@ def test_a_file_that_changes_its_name_is_other_content(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("work_unit_bytes", rest_slow([4000, 1, 1 << 30]))
-def test_the_size_of_work_units_changes_nothing(
-    lake: Lake, expected: list[dict[str, Any]], work_unit_bytes: int
-) -> None:
+def test_the_size_of_work_units_changes_nothing(lake, expected, work_unit_bytes):
     assert [
         figures(record) for record in audited(lake, work_unit_bytes=work_unit_bytes)
     ] == expected
 
 
-def test_after_the_deadline_there_is_a_reason_and_no_number(lake: Lake) -> None:
+def test_after_the_deadline_there_is_a_reason_and_no_number(lake):
     past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
     records = audited(lake, deadline=past)
     assert len(records) == 2
@@ -186,7 +177,7 @@ def test_after_the_deadline_there_is_a_reason_and_no_number(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
+def test_a_deadline_in_the_middle_gives_no_partial_number(lake):
     deadline = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     done: list[int] = []
 
@@ -212,9 +203,7 @@ def test_a_deadline_in_the_middle_gives_no_partial_number(lake: Lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "units"), [(1, 10), (1 << 30, 1)])
-def test_each_unit_is_told_and_logged_once_with_what_it_cost(
-    lake: Lake, caplog: pytest.LogCaptureFixture, size: int, units: int
-) -> None:
+def test_each_unit_is_told_and_logged_once_with_what_it_cost(lake, caplog, size, units):
     told: list[tuple[int, int]] = []
     with caplog.at_level(logging.INFO, "workers.scan.label_pass"):
         audited(lake, work_unit_bytes=size, progress=lambda *of: told.append(of))
@@ -233,9 +222,7 @@ def test_each_unit_is_told_and_logged_once_with_what_it_cost(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
-def test_each_audit_is_logged_with_its_id(
-    lake: Lake, caplog: pytest.LogCaptureFixture, late: bool
-) -> None:
+def test_each_audit_is_logged_with_its_id(lake, caplog, late):
     deadline = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1) if late else None
     with caplog.at_level(logging.INFO, "workers"):
         records = audited(lake, deadline=deadline)
@@ -246,7 +233,7 @@ def test_each_audit_is_logged_with_its_id(
 
 
 @pytest.mark.slow
-def test_the_longest_partition_comes_first(lake: Lake) -> None:
+def test_the_longest_partition_comes_first(lake):
     for day in (EVE, DAY):
         put_labels(lake, day, label_rows(300, seed=1), dataset="short")
         put_model(lake, day, model="small", dataset="short", label=BINARY)

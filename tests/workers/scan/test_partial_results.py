@@ -87,7 +87,7 @@ def added(one: Any, other: Any) -> Any:
     return {name: one[name] + other[name] for name in one} if isinstance(one, dict) else one + other
 
 
-def test_every_field_is_the_sum_of_both() -> None:
+def test_every_field_is_the_sum_of_both():
     one, other = filled(1), filled(7)
     found = one + other
     for field in dataclasses.fields(PartialResult):
@@ -101,7 +101,7 @@ def test_every_field_is_the_sum_of_both() -> None:
     assert games == ByGame({0: one + other, 1: rows, 2: rows})
 
 
-def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
+def test_a_column_of_more_than_1000_values_has_no_slices():
     some: Any = Values(range(600))
     few, many = (Values(range(number)) for number in (400, 401))
     assert add_slices(some, few) == Values(range(1000))
@@ -111,7 +111,7 @@ def test_a_column_of_more_than_1000_values_has_no_slices() -> None:
 
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize("taught", [False, True])
-def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
+def test_of_no_records_nothing_is_counted(persons, taught):
     more = {"segments": segments(2), "student": student() if taught else None}
     plan = planned(privacy_unit="person" if persons else None, slices=("city",))
     zero = PartialResult.zero(game(more=more | plan))
@@ -132,7 +132,7 @@ def test_of_no_records_nothing_is_counted(persons: bool, taught: bool) -> None:
         (False, Reason.PROBABILITIES_INVALID, True),
     ],
 )
-def test_what_a_model_gives_may_not_be_left_out(fatal: bool, reason: Reason, found: bool) -> None:
+def test_what_a_model_gives_may_not_be_left_out(fatal, reason, found):
     bad = all_bad(game(), ("part", 1, 0), 40, NotEvaluableError(reason, "No."), fatal=fatal).bad
     assert (bad.first, bad.total, bad.reason, bad.fatal) == (("part", 1, 0), 40, reason, found)
     assert not all_bad(game(), ("", 0, 0), 1, NotEvaluableError(Reason.TOO_LARGE, "")).bad.fatal
@@ -153,11 +153,11 @@ PERSONS = planned(privacy_unit="person")
         (Game(scores(), PLAN), False),
     ],
 )
-def test_which_games_may_have_a_student(asked: Game, may: bool) -> None:
+def test_which_games_may_have_a_student(asked, may):
     assert asked.may_have_student is may
 
 
-def test_a_game_names_each_column_once() -> None:
+def test_a_game_names_each_column_once():
     sampling = TrainingSampling(weight="weight")
     plan = planned(slices=("city", "age"), privacy_unit="person", sampling=sampling)
     asked = game(more=plan | {"segments": segments(3)})
@@ -169,20 +169,20 @@ def test_a_game_names_each_column_once() -> None:
     assert shared.of([1]).columns == asked.columns
 
 
-def test_a_days_odds_stand_at_its_place() -> None:
+def test_a_days_odds_stand_at_its_place():
     odds: Any = object()
     before, own, after = of_one_day(odds, 1, 3)
     assert own is odds
     assert (before.records, after.records) == (0, 0)
 
 
-def test_of_drawn_rows_all_training_rows_are_counted() -> None:
+def test_of_drawn_rows_all_training_rows_are_counted():
     part = filled(1)
     assert part.training_rows(5) == 70
     assert dataclasses.replace(part, draw=None).training_rows(5) == 5
 
 
-def test_what_looks_counted_is_read_with_all_that_is_bad() -> None:
+def test_what_looks_counted_is_read_with_all_that_is_bad():
     asked = game()
     bad = all_bad(asked, ("part", 1, 0), 40, NotEvaluableError(Reason.TOO_LARGE, "No."))
     part = dataclasses.replace(bad, looks={TrainingRows: TrainingRows(7)})
@@ -196,7 +196,7 @@ def odds(records: int) -> OddsTally:
     return odds_tally(chances, chances, np.zeros(records, dtype=np.int64))
 
 
-def test_in_public_unreadable_labels_are_counted_as_records() -> None:
+def test_in_public_unreadable_labels_are_counted_as_records():
     zero = PartialResult.zero(game(more=PERSONS))
     games = (dataclasses.replace(zero.tallies.game, records=number) for number in (10, 20))
     unread = {"unread": (odds(1), odds(2)), "control_unread": (odds(4), odds(8))}
@@ -210,7 +210,7 @@ def test_in_public_unreadable_labels_are_counted_as_records() -> None:
     assert read.in_public() is read
 
 
-def test_pairs_are_made_of_both_arms_odds() -> None:
+def test_pairs_are_made_of_both_arms_odds():
     asked = game(classes=2, more=MEMBERSHIP)
     counted = dataclasses.replace(
         PartialResult.zero(asked).tallies, odds=(odds(30),), control_odds=(odds(20),)
@@ -221,7 +221,7 @@ def test_pairs_are_made_of_both_arms_odds() -> None:
     assert found.game.records > 0
 
 
-def test_persons_of_both_arms_are_counted() -> None:
+def test_persons_of_both_arms_are_counted():
     zero = PartialResult.zero(game(classes=2, more=PERSONS))
     both, alone = units_of([1] * 2), units_of([1], "holdout")
     persons = dataclasses.replace(zero, units=(units_of([1] * 10), both + alone))

@@ -1,7 +1,6 @@
 """Lots decide which rows of a large day play: by the target, in both arms, and repeatably."""
 
 import dataclasses
-import pathlib
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +34,7 @@ from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
-from workers.labels.parquet import Footer, read_row_group
+from workers.labels.parquet import read_row_group
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature
 from workers.plan import Plan, TrainingSampling
@@ -53,7 +52,7 @@ TRAINING, HOLDOUT = 600, 200
 
 
 @pytest.fixture
-def counted_days(monkeypatch: pytest.MonkeyPatch) -> None:
+def counted_days(monkeypatch):
     """Have rows counted of days of few bytes, too."""
     monkeypatch.setattr(before_the_pass, "_LEAST_BYTES", 0)
 
@@ -66,13 +65,13 @@ def few(monkeypatch: pytest.MonkeyPatch, counted_days: None) -> None:  # noqa: A
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def template(tmp_path_factory):
     folder = tmp_path_factory.mktemp("draws") / "lake"
     return small_lake(folder, rows=ROWS, privacy=declared(), row_group_size=300)
 
 
 @pytest.fixture
-def lake(template: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(template, tmp_path):
     return copied(template, tmp_path)
 
 
@@ -86,7 +85,7 @@ def drawn(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
     """Return the row groups and rows that play when the lake's model is audited."""
     found: set[tuple[int, int]] = set()
 
-    def spied(game: Any, batch: Any) -> Any:
+    def spied(game, batch):
         playing = players(game, batch)
         _, group, start = batch.place
         for arm in (playing.training, playing.holdout):
@@ -105,7 +104,7 @@ def relabel(lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_lots_choose_about_as_many_of_each_arm(lake: Lake) -> None:
+def test_lots_choose_about_as_many_of_each_arm(lake):
     rows = pl.read_parquet(label_path(lake, "flights"))
     training, holdout = (rows.filter(split=arm).height for arm in ("train", "holdout"))
     row = audit(lake)
@@ -113,13 +112,12 @@ def test_lots_choose_about_as_many_of_each_arm(lake: Lake) -> None:
         (row.records, TRAINING, training),
         (row.control_records, HOLDOUT, holdout),
     ):
-        assert played is not None
         assert abs(played - asked) < 5 * np.sqrt(asked * (1 - asked / there))  # binomial
     assert f"of the {training:,} training rows" in row.reason
 
 
 @pytest.mark.usefixtures("counted_days")
-def test_a_day_of_fewer_rows_plays_whole(lake: Lake) -> None:
+def test_a_day_of_fewer_rows_plays_whole(lake):
     row = audit(lake)
     assert (row.records or 0) + (row.control_records or 0) == ROWS
     assert "Lots" not in row.reason
@@ -142,7 +140,7 @@ def counted(template: Lake, *, size: int = 16 << 20, **asked: Any) -> bool:
     return bool(calls)
 
 
-def test_files_are_counted_from_16_mib_on(template: Lake) -> None:
+def test_files_are_counted_from_16_mib_on(template):
     assert counted(template)
     assert not counted(template, size=(16 << 20) - 1)
 
@@ -157,16 +155,14 @@ def test_files_are_counted_from_16_mib_on(template: Lake) -> None:
         {"source": ScoreSource("ads", DAY, SuppliedScores(tables("scores")), cast("Any", None))},
     ],
 )
-def test_what_asks_about_few_rows_plays_whole(template: Lake, asked: dict[str, Any]) -> None:
+def test_what_asks_about_few_rows_plays_whole(template, asked):
     """So does a score table: its rows cost little."""
     assert not counted(template, **asked)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
-def test_no_label_changes_which_rows_play_but_another_target_does(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_label_changes_which_rows_play_but_another_target_does(lake, monkeypatch):
     """Who trained otherwise on drawn rows alone has another target, and other lots.
 
     Who lays rows elsewhere, or writes another feature of one of them, has other lots, too.
@@ -189,9 +185,7 @@ def test_no_label_changes_which_rows_play_but_another_target_does(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
-def test_the_record_is_the_same_in_any_order_and_when_all_rows_are_scored(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_record_is_the_same_in_any_order_and_when_all_rows_are_scored(lake, monkeypatch):
     (expected,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=InProcess())
     shuffled = run_audits(
         lake, DAY, [Request("good", PLAN)], executor=Shuffled(3), work_unit_bytes=1
@@ -203,17 +197,16 @@ def test_the_record_is_the_same_in_any_order_and_when_all_rows_are_scored(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
-def test_an_audit_by_lots_can_be_repeated(lake: Lake) -> None:
+def test_an_audit_by_lots_can_be_repeated(lake):
     (record,) = run_audits(lake, DAY, [Request("good", PLAN)], executor=InProcess())
     assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
-def test_a_delta_is_held_against_all_training_rows(lake: Lake) -> None:
+def test_a_delta_is_held_against_all_training_rows(lake):
     """1 over the rows that played would let a delta pass that promises no row anything."""
     row = audit(lake)
-    assert row.records is not None
     training = pl.read_parquet(label_path(lake, "flights")).filter(split="train").height
     between = (1.0 / row.records + 1.0 / training) / 2.0
     put_model(lake, DAY, privacy=declared(delta=between))
@@ -221,7 +214,7 @@ def test_a_delta_is_held_against_all_training_rows(lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake: Lake) -> None:
+def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake):
     path = label_path(lake, "flights")
     pq.write_table(
         label_rows(300, seed=9).drop("split").to_arrow(), path.with_name("part-00001.parquet")
@@ -232,14 +225,12 @@ def test_a_file_that_cannot_be_read_is_the_scans_to_tell(lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_one_model_cannot_read_moves_no_others_lots(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_model_cannot_read_moves_no_others_lots(lake, monkeypatch):
     """A column that is missing, or damaged in one row group, is the scan's to tell."""
     checkpoints = find_checkpoints(lake, "good", DAY, plan=PLAN)
     root, partition = checkpoints.find_partition(joining=NO_JOIN_NEEDED)
 
-    def game(*features: Feature) -> Game:
+    def game(*features):
         target, proxy = (
             dataclasses.replace(
                 each, manifest=each.manifest.model_copy(update={"features": features})
@@ -248,32 +239,30 @@ def test_what_one_model_cannot_read_moves_no_others_lots(
         )
         return Game(dataclasses.replace(checkpoints, target=target, proxy=proxy), PLAN)
 
-    def draws(*games: Game) -> list[RowDraw | None]:
+    def draws(*games):
         shared = LabelPass(root, partition, dict(enumerate(games)))
         played = with_row_draws(shared, executor=InProcess()).games
         return [game.draw for game in played.values()]
 
-    def damaged(lake: Lake, path: str, footer: Footer, index: int, columns: Any) -> Any:
+    def damaged(lake, path, footer, index, columns):
         if "city" in columns and index == 1:
             raise NotEvaluableError(Reason.LABELS_UNREADABLE, "A page is damaged.")
         return read_row_group(lake, path, footer, index, columns)
 
     numbers = game(*FEATURES[:2])
     (alone,) = draws(numbers)
-    assert alone is not None
     assert alone.training + alone.holdout == ROWS
     gone = game(Feature(name="gone", kind="numeric"))
     assert draws(gone, numbers) == [None, alone]
     monkeypatch.setattr(before_the_pass, "read_row_group", damaged)
     words, same = draws(game(*FEATURES), numbers)
     assert same == alone
-    assert words is not None
     assert words.training + words.holdout == ROWS - 300
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
-def test_size_and_power_by_lots(tmp_path: pathlib.Path) -> None:
+def test_size_and_power_by_lots(tmp_path):
     """N = 30, seeds 100 to 129, at significance 0.04, judged at 1e-6; each memorising one is seen.
 
     The honest target never saw the labels that it is audited on: they are written anew.
@@ -304,19 +293,19 @@ def test_size_and_power_by_lots(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_either_arm_makes_a_day_large_of_which_as_many_play_as_are_drawn_at_most(
-    training: int, holdout: int, large: bool, shares: tuple[float, float] | None
-) -> None:
+    training, holdout, large, shares
+):
     draw = RowDraw(training, holdout)
     assert draw.large is large
     assert shares is None or draw.shares == shares
 
 
-def test_files_of_few_rows_need_no_count() -> None:
+def test_files_of_few_rows_need_no_count():
     """A holdout of 1,200,001 rows and nothing else is a large day."""
     assert [may_be_large(rows) for rows in (1_200_000, 1_200_001, 2_400_000)] == [False, True, True]
 
 
-def test_it_adds_and_says_of_how_many_rows_lots_chose() -> None:
+def test_it_adds_and_says_of_how_many_rows_lots_chose():
     draw = RowDraw(16_000_000, 1_000_000) + RowDraw(1, 2)
     assert draw == RowDraw(16_000_001, 1_000_002)
     said = "Lots chose 4,000,007 of the 16,000,001 training rows and 999,999 of the 1,000,002"

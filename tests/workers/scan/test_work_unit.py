@@ -62,7 +62,7 @@ from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     """Return a lake whose two row groups, two days, and two files of one hold the same rows."""
     lake = small_lake(tmp_path_factory.mktemp("scoring") / "lake")
     half = label_rows(300, seed=5)
@@ -94,11 +94,11 @@ def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
     return scores.parts[0].tallies.game
 
 
-def test_the_audits_seed_decides_the_game_itself(lake: Lake) -> None:
+def test_the_audits_seed_decides_the_game_itself(lake):
     assert played(lake, Shard(), seed=2**40) != played(lake, Shard(), seed=0)
 
 
-def test_every_repetition_is_another_game_and_the_same_every_time(lake: Lake) -> None:
+def test_every_repetition_is_another_game_and_the_same_every_time(lake):
     tally = played(lake, Shard())
     assert tally == played(lake, Shard())
     assert len(np.unique(tally.correct, axis=0)) == tally.repetitions > 1
@@ -107,7 +107,7 @@ def test_every_repetition_is_another_game_and_the_same_every_time(lake: Lake) ->
 @pytest.mark.parametrize(
     "twin", [Shard(row_group=1), Shard(day=EVE), Shard(file="part-00001.parquet")], ids=str
 )
-def test_the_same_rows_in_another_shard_have_a_stream_of_their_own(lake: Lake, twin: Shard) -> None:
+def test_the_same_rows_in_another_shard_have_a_stream_of_their_own(lake, twin):
     assert played(lake, twin).records == played(lake, Shard()).records
     assert played(lake, twin) != played(lake, Shard())
 
@@ -148,8 +148,8 @@ def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> Sc
     ("classes", "taught", "control"), [(2, False, False), (3, True, True), (2, True, False)]
 )
 def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
-    lake: Lake, classes: int, taught: bool, control: bool
-) -> None:
+    lake, classes, taught, control
+):
     whole = scored(lake, classes, taught=taught)
     some = whole.records.of(ROWS)
     groupings = [(("a", "b"), GROUPS), (tuple(map(str, range(1000))), GROUPS)]
@@ -175,7 +175,6 @@ def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
         of_target, of_proxy = EXPECTED[classes][ROWS].swapaxes(0, 1)
         references.append(odds_cells(target, of_target, labels))
         nothing = OddsTally.zero()
-        assert found.student is not None
         assert found.student.odds == (nothing, odds_tally(target, of_target, labels), nothing)
         beside = label_counts(proxy, labels, student=of_proxy, group=1, groups=3)
         assert found.student.labels == beside
@@ -193,7 +192,7 @@ def test_an_arm_is_its_game_its_odds_its_slices_and_what_a_student_says(
     )  # fmt: skip
 
 
-def test_of_an_earlier_proxy_and_of_pairs_there_is_less_to_ask(lake: Lake) -> None:
+def test_of_an_earlier_proxy_and_of_pairs_there_is_less_to_ask(lake):
     pairs = scored(lake, 2, secret=Secret.MEMBERSHIP)
     earlier = dataclasses.replace(pairs.game.source, declared=False)
     game = dataclasses.replace(pairs.game, source=earlier)
@@ -204,7 +203,7 @@ def test_of_an_earlier_proxy_and_of_pairs_there_is_less_to_ask(lake: Lake) -> No
     assert (found.proxy_fit, found.slices) == (LabelFit(), ())
 
 
-def test_rows_keep_their_place_in_the_row_group(lake: Lake) -> None:
+def test_rows_keep_their_place_in_the_row_group(lake):
     models = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
     source = CheckpointSource(LakeLabels(lake, "flights", (EVE, DAY)), *models)
     root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
@@ -213,11 +212,10 @@ def test_rows_keep_their_place_in_the_row_group(lake: Lake) -> None:
     labels, game = np.zeros(3, dtype=np.int64), Game(source, PLAN)
     shared, scores = LabelPass(root, partition, {0: game}), SharedScores.unmetered()
     records = scored_batch(shared, game, batch, scores, labels).records
-    assert records.indices is not None
     assert (records.indices.tolist(), records.group) == ([40, 41, 42], 1)
 
 
-def test_a_student_is_asked_about_each_row_of_a_person(lake: Lake) -> None:
+def test_a_student_is_asked_about_each_row_of_a_person(lake):
     people = np.array([f"person {row % 3}" for row in range(12)])
     ASKED.clear()
     found = persons_of(scored(lake, 2, taught=True), people, ROWS)
@@ -264,7 +262,7 @@ BY_LABEL = TrainingSampling(label={"0": 0.2})
 
 
 @pytest.mark.slow
-def test_arms_that_sampling_made_differ_are_refused(tmp_path: pathlib.Path) -> None:
+def test_arms_that_sampling_made_differ_are_refused(tmp_path):
     row = audit(tmp_path / "table", sampled(1))
     assert (row.status, row.detail) == ("not_evaluable", "arms_differ")
     assert "as large in training as in the holdout" in row.reason
@@ -272,21 +270,20 @@ def test_arms_that_sampling_made_differ_are_refused(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.slow
-def test_declared_rates_make_them_alike(tmp_path: pathlib.Path) -> None:
+def test_declared_rates_make_them_alike(tmp_path):
     """N = 20, seeds 0 to 19, at significance 0.04, judged at 1e-6; none is refused."""
     rows = [audit(tmp_path / str(seed), sampled(seed), BY_LABEL) for seed in range(20)]
     assert [row.status for row in rows] == ["evaluated"] * 20
     assert_rate_at_most(sum((row.epsilon_lower or 0.0) > 0.0 for row in rows), 20, 0.04)
 
 
-def test_a_leak_is_found_all_the_same(tmp_path: pathlib.Path) -> None:
+def test_a_leak_is_found_all_the_same(tmp_path):
     row = audit(tmp_path / "table", sampled(2, leak=1.5), BY_LABEL)
-    assert row.epsilon_lower is not None
     assert row.epsilon_lower > 0.8
 
 
 @pytest.mark.slow
-def test_a_column_of_weights_is_another_way_to_say_it(tmp_path: pathlib.Path) -> None:
+def test_a_column_of_weights_is_another_way_to_say_it(tmp_path):
     frame = sampled(3, leak=1.0)
     one, other = (
         audit(tmp_path / "table", frame, how) for how in (BY_LABEL, TrainingSampling(weight="w"))
@@ -296,7 +293,7 @@ def test_a_column_of_weights_is_another_way_to_say_it(tmp_path: pathlib.Path) ->
     assert one.audit_id != other.audit_id
 
 
-def test_sketched_rows_are_kept_at_the_rate(tmp_path: pathlib.Path) -> None:
+def test_sketched_rows_are_kept_at_the_rate(tmp_path):
     frame = sampled(4)
     held = frame.filter(pl.col("split") == "holdout")["clicked"]
     row = audit(tmp_path / "table", frame, BY_LABEL)
@@ -305,7 +302,7 @@ def test_sketched_rows_are_kept_at_the_rate(tmp_path: pathlib.Path) -> None:
     assert row.excluded_records == 0
 
 
-def test_weights_that_are_none_are_refused(tmp_path: pathlib.Path) -> None:
+def test_weights_that_are_none_are_refused(tmp_path):
     frame = sampled(5).with_columns(w=pl.lit(0.5))
     row = audit(tmp_path / "less", frame, TrainingSampling(weight="w"))
     assert row.status == "not_evaluable"
@@ -315,6 +312,6 @@ def test_weights_that_are_none_are_refused(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"label": {"0": 0.2}, "weight": "w"}])
-def test_sampling_is_said_in_one_way(given: dict[str, Any]) -> None:
+def test_sampling_is_said_in_one_way(given):
     with pytest.raises(ValidationError, match="either rates by label or a column of weights"):
         TrainingSampling.model_validate(given)
