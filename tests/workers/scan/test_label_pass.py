@@ -17,6 +17,7 @@ from tests.support.lake import (
     EVE,
     PLAN,
     Shuffled,
+    copied,
     figures,
     label_path,
     label_rows,
@@ -24,16 +25,27 @@ from tests.support.lake import (
     put_model,
 )
 from tests.support.tiers import rest_slow
-from tests.support.two_models import REQUESTS, audited
+from tests.support.two_models import REQUESTS, audited, lake_of_two
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.scan.work_unit import scan_work_unit
 
 
+@pytest.fixture(scope="module")
+def template_of_two(tmp_path_factory):
+    return lake_of_two(tmp_path_factory.mktemp("passes") / "lake")
+
+
 @pytest.fixture
-def lake(two_models):
-    return two_models
+def lake(template_of_two, tmp_path):
+    return copied(template_of_two, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def expected(template_of_two):
+    """Return the records of the lake as it is, read unit by unit."""
+    return [figures(record) for record in audited(template_of_two)]
 
 
 @pytest.fixture
