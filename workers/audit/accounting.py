@@ -162,7 +162,11 @@ def _promises_of(
         for promise in (
             *_single_guesses(promised),
             *_games(promised, records, played, plans),
-            *_membership(promised),
+            {
+                "quantity": "membership_accuracy",
+                "value": promised.membership_accuracy(),
+                "source": SOURCES["membership"],
+            },
         )
     ]
 
@@ -202,9 +206,3 @@ def _games(
             "achieved": correct,
             "source": SOURCES["correct_guesses"],
         }
-
-
-def _membership(promised: Promised) -> Iterator[dict[str, Any]]:
-    """Yield how well anyone tells a record that took part from one that did not."""
-    accuracy, source = promised.membership_accuracy(), SOURCES["membership"]
-    yield {"quantity": "membership_accuracy", "value": accuracy, "source": source}

@@ -9,7 +9,7 @@ from functools import partial
 from privcore.lower_bounds.question import Secret
 from workers.audit.accounting import accounted_epsilon
 from workers.audit.file_labels import with_files
-from workers.audit.proving import Proved, failure_record, prove
+from workers.audit.proving import failure_record, prove
 from workers.audit.released_night import released_night
 from workers.audit.request import Inputs, Request
 from workers.exceptions import NotEvaluableError, Reason
@@ -133,8 +133,11 @@ def _audit_group(
             failed = (_failed(inputs.request, day, error) for inputs in audits)
             yield list(_logged(failed))
             continue
-        proved = with_files(prove(audits, scan), audits, (root, partition), joining.executor)
-        yield list(_logged(_with_errors_logged(proved)))
+        where = (root, partition)
+        proved = list(with_files(prove(audits, scan), audits, where, joining.executor))
+        for sentence in (each for one in proved for each in one.unexpected):
+            _log.error("%s", sentence)  # the log of the worker that met it is not the run's
+        yield list(_logged(one.record for one in proved))
 
 
 def _groups(
@@ -144,14 +147,10 @@ def _groups(
 
     Models whose night lies in tables are one group, since joining tables again costs more.
     """
-    supplied: list[Request] = []
-    in_lake: list[Request] = []
-    for request in requests:
-        (in_lake if request.external_inputs is None else supplied).append(request)
     failures: list[AuditRecord] = []
     group: list[Inputs] = []
     size = 0
-    for request in (*supplied, *in_lake):
+    for request in sorted(requests, key=lambda one: one.external_inputs is None):
         full = len(group) >= _MOST_MODELS or (size >= _MANY_BYTES and len(group) >= _FEWEST_MODELS)
         if full and request.external_inputs is None:
             yield failures, group
@@ -233,14 +232,6 @@ def _logged(records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
         }
         log_event(_log, fields)
         yield record
-
-
-def _with_errors_logged(proved: Iterable[Proved]) -> Iterator[AuditRecord]:
-    """Log what went wrong where records were made: the log of a worker is not the run's."""
-    for one in proved:
-        for sentence in one.unexpected:
-            _log.error("%s", sentence)
-        yield one.record
 
 
 def _failed(request: Request, day: dt.date, error: BaseException) -> AuditRecord:

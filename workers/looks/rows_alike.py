@@ -76,11 +76,10 @@ class RowsAlike(Look):
         # The target's would tell labels: of forests, rows with equal answers have equal labels.
         read += [pl.Series(f"proxy {place}", values) for place, values in enumerate(proxy.T)]
         twins = ValueSketch.of(pl.DataFrame(read).hash_rows().to_numpy(), rows)
-        looked = seen.opened.once(columns_to_look_at)
-        unread = pa.table({}) if looked.unread is None else looked.unread.slice(start, labels.size)
-        beside = Batch(unread, batch.path, batch.place)
+        looked_at, unread = seen.opened.once(columns_to_look_at)
+        beside = Batch(unread.slice(start, labels.size), batch.path, batch.place)
         columns = {}
-        for name in looked.names:
+        for name in looked_at:
             if name in {SPLIT, source.label.column}:
                 continue
             part = beside if name in beside.table.column_names else batch
@@ -230,24 +229,12 @@ class RowsAlike(Look):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """The columns of a row group that are looked at, whichever models share the pass.
+def columns_to_look_at(opened: Opened) -> tuple[tuple[str, ...], pa.Table]:
+    """Return the columns of a row group that are looked at: of text or integers, by name.
 
-    Attributes:
-        names: of all of them.
-        unread: the first rows of those columns that no model takes; None where there are none.
-    """
-
-    names: tuple[str, ...] = ()
-    unread: pa.Table | None = None
-
-
-def columns_to_look_at(opened: Opened) -> Looked:
-    """Return which columns of text or integers of a row group are looked at.
-
-    Columns that may name persons come first. A column that cannot be read is left out: no audit
-    depends on a column that it does not need.
+    Beside them are the first rows of those that no model of the pass takes. Columns that may name
+    persons come first. A column that cannot be read is left out: no audit depends on a column that
+    it does not need.
     """
     footer, path, index = opened.group.footer, opened.group.path, opened.group.index
     fields = [field for field in footer.schema() if _names_values(field.type)]
@@ -266,8 +253,8 @@ def columns_to_look_at(opened: Opened) -> Looked:
         group = read_row_group(opened.lake, path, asked, index, more)
         unread = next(group.batches(more, rows=opened.first_rows), None) if more else None
     except NotEvaluableError:
-        return Looked(there)
-    return Looked(chosen if unread is not None else there, unread)
+        unread = None
+    return (there, pa.table({})) if unread is None else (chosen, unread)
 
 
 def _affordable(sizes: dict[str, int]) -> Iterator[str]:

@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privcore.attacks.known_labels import better_order, exchanged_words
 from workers.looks.look import Findings, Look, Seen
@@ -45,7 +44,9 @@ class ScoreDiagnostics(Look):
             return None
         read, (training, control) = source.labels(batch)[0], source.arms(batch)
         scored = source.probabilities(batch, seen.scores)
-        chosen = _some(batch.table.num_rows)
+        rows = batch.table.num_rows
+        places = np.linspace(0, max(rows - 1, 0), min(_LOOKED_AT, rows))
+        chosen = np.unique(places.astype(np.int64))
         labels = read[chosen]
         played = (labels >= 0) & (training | control)[chosen]
         if np.count_nonzero(played) < _LEAST:
@@ -66,9 +67,3 @@ class ScoreDiagnostics(Look):
             sentence = f"{exchanged_words(whose, known)}see scores.classes."
             told += remarked(RemarkKind.CLASSES_EXCHANGED, sentence)
         return tuple(told)
-
-
-def _some(rows: int) -> NDArray[np.int64]:
-    """Return the places of as many of some rows as are looked at, at equal distances."""
-    places = np.linspace(0, max(rows - 1, 0), min(_LOOKED_AT, rows))
-    return np.unique(places.astype(np.int64))
