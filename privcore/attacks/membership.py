@@ -27,6 +27,7 @@ from privcore.attacks.matching import SHARES, sureness_needed
 from privcore.attacks.odds import OddsCells, OddsTally
 from privcore.attacks.tallies import Tallies
 from privcore.exceptions import InvalidInputError
+from privcore.guarantees.conversions import checked
 from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
 
@@ -146,9 +147,10 @@ class RmiaScore:
         reference: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Likelihood of every record under the target, over its likelihood without knowing."""
-        target = _probabilities(target_name, _vector(target_name, target))
+        rule = "a probability lies in [0, 1]"
+        target = checked(target_name, _vector(target_name, target), 0.0, 1.0, rule)
         reference = _same(reference_name, reference, target, target_name)
-        reference = _probabilities(reference_name, reference)
+        checked(reference_name, reference, 0.0, 1.0, rule)
         mean = ((1.0 + self.slope) * reference + (1.0 - self.slope)) / 2.0
         if np.any(mean == 0.0):
             rule = "with slope 1 a record that the reference holds impossible has no ratio"
@@ -168,13 +170,6 @@ def _same(
     if values.shape != other.shape:
         raise InvalidInputError(name, values.shape, f"it has {other_name}'s shape, {other.shape}")
     return values.astype(np.float64)
-
-
-def _probabilities(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    inside = (values >= 0.0) & (values <= 1.0)
-    if not np.all(inside):
-        raise InvalidInputError(name, float(values[~inside][0]), "a probability lies in [0, 1]")
-    return values
 
 
 def membership_inference(
@@ -248,9 +243,7 @@ def membership_inference(
 def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if values.ndim != 1:
         raise InvalidInputError(name, values.shape, "it has one score per record")
-    if np.any(np.isnan(values)):
-        raise InvalidInputError(name, float("nan"), "a score is a number")
-    return np.ascontiguousarray(values, dtype=np.float64)
+    return checked(name, values, -np.inf, np.inf, "a score is a number")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -380,23 +373,15 @@ def _leads(
     training: OddsTally, control: OddsTally, random: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return by how much members lead in log-odds, ties too, and how many pairs do so."""
+    members, others = training.cells(), control.cells()
     found = [
-        _pairs(members, others, random)
-        for members, others in _bins(training.cells(), control.cells())
+        _pairs(members.some(members.proxy == bin_), others.some(others.proxy == bin_), random)
+        for bin_ in np.intersect1d(members.proxy, others.proxy)
     ]
     if not found:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
     leads, counts = zip(*found, strict=True)
     return np.concatenate(leads), np.concatenate(counts)
-
-
-def _bins(training: OddsCells, control: OddsCells) -> list[tuple[OddsCells, OddsCells]]:
-    """Return both arms' cells of each bin of the proxy's log-odds that either has."""
-    both = np.intersect1d(training.proxy, control.proxy)
-    return [
-        (training.some(training.proxy == proxy), control.some(control.proxy == proxy))
-        for proxy in both
-    ]
 
 
 def _pairs(

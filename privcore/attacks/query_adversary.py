@@ -18,7 +18,7 @@ the claimed epsilon.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +26,6 @@ from numpy.typing import NDArray
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_parameter
 from privcore.mechanisms.threshold_queries import Column, Predicates, QueryInterface
-
-
-class CandidateCells(Protocol):
-    """An ascending list of cells; places in it run from 0 to `size`."""
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-
-    def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cell at each place; at place `size`, the cell after the last."""
-
-    def middles(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a place strictly between each low and high that halves what lies between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +51,11 @@ class EveryCell:
         return self.last - self.first + 1
 
     def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cell at each place."""
+        """Return the cell at each place; at place `size`, the cell after the last."""
         return self.first + places
 
     def middles(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the place in the middle."""
+        """Return a place strictly between each low and high: the one in the middle."""
         return (low + high) // 2
 
 
@@ -91,7 +77,7 @@ class SeenCells:
         return len(self.values)
 
     def cells(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cell at each place."""
+        """Return the cell at each place; at place `size`, the cell after the last."""
         return np.asarray(np.append(self.values, self.values[-1] + 1)[places])
 
     def middles(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -104,6 +90,10 @@ class SeenCells:
         return np.asarray(np.where(nearer, earlier, after))
 
 
+CandidateCells = EveryCell | SeenCells
+"""An ascending list of cells; places in it run from 0 to `size`."""
+
+
 ZERO = np.int8(0)
 """The answer carries no noise and is 0."""
 ONE = np.int8(1)
@@ -112,26 +102,6 @@ NOISY = np.int8(2)
 """The answer carries the noise of a query with sensitivity 1."""
 QUIET = np.int8(3)
 """The answer carries the noise of a query with sensitivity 0: it might be 0 or 1."""
-
-
-class NoiseRule(Protocol):
-    """An attacker's rule that decides whether an answer is noisy."""
-
-    @property
-    def repetitions(self) -> int:
-        """Number of times that each query is asked; each time at this share of its budget."""
-
-    @property
-    def tells_side(self) -> bool:
-        """True if a noiseless answer is also known to be 0 or 1."""
-
-    def decide(self, answers: NDArray[np.float64], epsilon: float) -> NDArray[np.int8]:
-        """Return `ZERO`, `ONE`, `NOISY` or `QUIET` for each query, shape (queries,).
-
-        Args:
-            answers: shape (repetitions, queries).
-            epsilon: the budget that each single answer was given.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +121,12 @@ class NotZeroOrOne:
         answers: NDArray[np.float64],
         epsilon: float,  # noqa: ARG002  # the rule needs no scale
     ) -> NDArray[np.int8]:
-        """Return each query's sign; `NoiseRule.decide` has the rest."""
+        """Return `ZERO`, `ONE`, `NOISY` or `QUIET` for each query, shape (queries,).
+
+        Args:
+            answers: shape (repetitions, queries).
+            epsilon: the budget that each single answer was given.
+        """
         answer = answers[0]
         return np.where(answer == 0.0, ZERO, np.where(answer == 1.0, ONE, NOISY))
 
@@ -181,7 +156,7 @@ class Disagreement:
         answers: NDArray[np.float64],
         epsilon: float,  # noqa: ARG002  # the rule needs no scale
     ) -> NDArray[np.int8]:
-        """Return each query's sign; `NoiseRule.decide` has the rest."""
+        """Return each query's sign; `NotZeroOrOne.decide` has the rest."""
         same = np.all(answers == answers[0], axis=0)
         return np.where(same, np.where(answers[0] > 0.5, ONE, ZERO), NOISY)
 
@@ -208,9 +183,17 @@ class VarianceAbove:
             raise InvalidInputError("repetitions", self.repetitions, "a variance needs 2 answers")
 
     def decide(self, answers: NDArray[np.float64], epsilon: float) -> NDArray[np.int8]:
-        """Return each query's sign; `NoiseRule.decide` has the rest."""
+        """Return each query's sign; `NotZeroOrOne.decide` has the rest."""
         noisy = variance_statistic(answers, epsilon) >= self.border
         return np.where(noisy, NOISY, QUIET)
+
+
+NoiseRule = NotZeroOrOne | Disagreement | VarianceAbove
+"""An attacker's rule that decides whether an answer is noisy.
+
+It asks each query `repetitions` times, each at this share of its budget; where it `tells_side`, a
+noiseless answer is also known to be 0 or 1.
+"""
 
 
 def variance_statistic(answers: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:

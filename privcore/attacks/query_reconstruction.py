@@ -15,7 +15,6 @@ records lie below that cell. `Bisection` learns the same with fewer queries.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -41,32 +40,6 @@ class CellCounts:
     count: NDArray[np.int64]
 
 
-class ColumnSearch(Protocol):
-    """An adversary's way to find the cells of a column."""
-
-    @property
-    def marginals_first(self) -> bool:
-        """True if each column is first searched alone, so that groups are searched knowing it."""
-
-    def find(
-        self,
-        adversary: Adversary,
-        column: int,
-        groups: Groups,
-        sizes: NDArray[np.int64],
-        candidates: CandidateCells,
-    ) -> CellCounts:
-        """Return the cells of `column` within each group, by asking `adversary`.
-
-        Args:
-            adversary: who asks.
-            column: index of the column.
-            groups: the groups.
-            sizes: shape (groups,), how many records each has.
-            candidates: the cells that a record may lie in.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Bisection:
     """Halve ranges of candidate cells and count the left half, all groups and ranges at once.
@@ -85,7 +58,15 @@ class Bisection:
         sizes: NDArray[np.int64],
         candidates: CandidateCells,
     ) -> CellCounts:
-        """Return the cells of `column` within each group; `ColumnSearch.find` has the rest."""
+        """Return the cells of `column` within each group, by asking `adversary`.
+
+        Args:
+            adversary: who asks.
+            column: index of the column.
+            groups: the groups.
+            sizes: shape (groups,), how many records each has.
+            candidates: the cells that a record may lie in.
+        """
         group, size = np.arange(groups.size), sizes
         low, high = np.zeros_like(group), np.full_like(group, candidates.size)
         leaves = []
@@ -151,7 +132,7 @@ def find_bounds(adversary: Adversary, column: int) -> Column:
 def reconstruct_column(
     adversary: Adversary,
     column: int,
-    search: ColumnSearch | None = None,
+    search: "ColumnSearch | None" = None,
     bounds: Column | None = None,
 ) -> CellCounts:
     """Return how many records have each cell of a column: Algorithm 2, by bisection.
@@ -172,7 +153,7 @@ def reconstruct_table(
     *,
     order: Sequence[int] | None = None,
     bounds: Sequence[Column] | None = None,
-    search: ColumnSearch | None = None,
+    search: "ColumnSearch | None" = None,
 ) -> TableReconstruction:
     """Reconstruct a whole table, column by column (section 3.4 of the paper).
 
@@ -234,7 +215,7 @@ def sorted_counts(found: NDArray[np.int64]) -> CellCounts:
 
 
 def _marginal(
-    adversary: Adversary, column: int, bounds: Column, search: ColumnSearch
+    adversary: Adversary, column: int, bounds: Column, search: "ColumnSearch"
 ) -> CellCounts:
     everyone = np.array([adversary.records])
     return search.find(adversary, column, Groups.everyone(), everyone, EveryCell.of(bounds))
@@ -316,7 +297,7 @@ class PublishedSearch:
         sizes: NDArray[np.int64],
         candidates: CandidateCells,
     ) -> CellCounts:
-        """Return the cells of `column` within each group; `ColumnSearch.find` has the rest.
+        """Return the cells of `column` within each group; `Bisection.find` has the rest.
 
         Raises:
             InvalidInputError: k above 1, for which the order is not published, or a rule for noise
@@ -339,6 +320,14 @@ class PublishedSearch:
             signs = adversary.signs(predicates, asked[:, _THRESHOLD])
             found.append(_advance(state, active, signs, adversary.records, adversary.k, bottom))
         return sorted_counts(np.concatenate(found).T)
+
+
+ColumnSearch = Bisection | PublishedSearch
+"""An adversary's way to find the cells of a column.
+
+Where `marginals_first`, each column is first searched alone, so that groups are searched knowing
+it.
+"""
 
 
 def find_single(

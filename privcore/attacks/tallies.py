@@ -7,7 +7,7 @@ repetitions of the whole game.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from privcore.attacks.counts import Counts
 from privcore.attacks.game import BINS, Deal, Tally, replay_groups
 from privcore.attacks.odds import ODDS_CELLS, OddsTally
 from privcore.exceptions import InvalidInputError
-
-Summed = TypeVar("Summed", OddsTally, LabelCounts, "StudentTallies", "Tallies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class StudentTallies:
 
     def __add__(self, other: "StudentTallies") -> "StudentTallies":
         """Return those of both sets of records."""
-        return StudentTallies(_added(self.odds, other.odds), _both(self.labels, other.labels))
+        return StudentTallies(*map(_added, (self.odds, self.labels), (other.odds, other.labels)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +98,9 @@ class Tallies:
 
     def compare_arms(self, random: np.random.Generator) -> ArmsComparison:
         """Return whether chance alone divided the arms, by all that was counted (E1)."""
-        beside = None
-        if self.student is not None and self.control_student is not None:
-            pair = self.student.labels, self.control_student.labels
-            beside = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+        students = self.student, self.control_student
+        one, other = (None if each is None else each.labels for each in students)
+        beside = None if one is None or other is None else (one, other)
         return compare_arms(*self.label_counts(), random=random, beside=beside)
 
     @property
@@ -147,30 +144,18 @@ class Tallies:
 
     def __add__(self, other: "Tallies") -> "Tallies":
         """Return the tallies of both sets of records."""
-        return Tallies(
-            self.game + other.game,
-            self.control_game + other.control_game,
-            _added(self.odds, other.odds),
-            _added(self.control_odds, other.control_odds),
-            self.classes,
-            _both(self.student, other.student),
-            _both(self.control_student, other.control_student),
-            _both(self.labels, other.labels),
-            _both(self.control_labels, other.control_labels),
-            _added(self.unread, other.unread),
-            _added(self.control_unread, other.control_unread),
-            chosen=_both(self.chosen, other.chosen),
-        )
+        counts = (name for name in self.__slots__ if name != "classes")
+        sums = {name: _added(getattr(self, name), getattr(other, name)) for name in counts}
+        return Tallies(classes=self.classes, **sums)
 
 
-def _added(one: tuple[OddsTally, ...], other: tuple[OddsTally, ...]) -> tuple[OddsTally, ...]:
-    """Return the odds of both sets of records by their groups; () has no records."""
-    if not (one and other):
-        return one or other
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+def _added(one: Any, other: Any) -> Any:
+    """Return the sum of two counts, or of odds by their groups; () has no records.
 
-
-def _both(one: Summed | None, other: Summed | None) -> Summed | None:
+    None where one of them was not counted.
+    """
+    if isinstance(one, tuple) and one and other:
+        return tuple(a + b for a, b in zip(one, other, strict=True))
     return None if one is None or other is None else one + other
 
 
@@ -294,19 +279,9 @@ class SliceTallies(Counts):
         first, last = np.searchsorted(self.cells, [index * 2 * half, (index + 1) * 2 * half])
         dense = np.zeros(2 * half, dtype=np.int64)
         dense[self.cells[first:last] - index * 2 * half] = self.counts[first:last]
-        (game, odds, student), (control_game, control_odds, control_student) = (
-            self._arm(cells, int(records))
-            for cells, records in zip(dense.reshape(2, half), self.records[index], strict=True)
-        )
-        return Tallies(
-            game,
-            control_game,
-            (odds,),
-            (control_odds,),
-            classes,
-            student=student,
-            control_student=control_student,
-        )
+        arms = zip(dense.reshape(2, half), self.records[index].tolist(), strict=True)
+        games, odds, students = zip(*(self._arm(*arm) for arm in arms), strict=True)
+        return Tallies(games[0], games[1], odds[0], odds[1], classes, *students)
 
     def within(self, whole: Tallies) -> Tallies:
         """Return the tallies of all records, whose odds are in one group for each value.
@@ -317,23 +292,20 @@ class SliceTallies(Counts):
         if not parts:
             return whole
 
-        def beside(all_of: StudentTallies | None, *some: StudentTallies | None) -> Any:
-            odds = tuple(one for each in some if each is not None for one in each.odds)
-            return None if all_of is None else replace(all_of, odds=odds)
+        def of_each(odds: str, student: str) -> dict[str, Any]:
+            all_of, some = getattr(whole, student), (getattr(each, student) for each in parts)
+            beside = tuple(one for each in some if each is not None for one in each.odds)
+            return {
+                odds: tuple(getattr(each, odds)[0] for each in parts),
+                student: None if all_of is None else replace(all_of, odds=beside),
+            }
 
-        return replace(
-            whole,
-            odds=tuple(each.odds[0] for each in parts),
-            control_odds=tuple(each.control_odds[0] for each in parts),
-            student=beside(whole.student, *(each.student for each in parts)),
-            control_student=beside(
-                whole.control_student, *(each.control_student for each in parts)
-            ),
-        )
+        arms = of_each("odds", "student") | of_each("control_odds", "control_student")
+        return replace(whole, **arms)
 
     def _arm(
         self, cells: NDArray[np.int64], records: int
-    ) -> tuple[Tally, OddsTally, StudentTallies | None]:
+    ) -> tuple[Tally, tuple[OddsTally], StudentTallies | None]:
         places = self.repetitions * BINS * 2
         game = cells[:places].reshape(self.repetitions, BINS, 2)
         odds, *others = (
@@ -341,7 +313,7 @@ class SliceTallies(Counts):
             for each in cells[places:].reshape(-1, ODDS_CELLS)
         )
         student = StudentTallies(tuple(others), None) if self.student else None
-        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), odds, student
+        return Tally(records, game.sum(axis=2), game[:, :, 1].copy()), (odds,), student
 
 
 def slice_tallies(

@@ -14,7 +14,6 @@ from its name and parameters, as a manifest holds them.
 
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -60,29 +59,6 @@ class Mechanism(Protocol):
 
     def privacy_loss(self) -> Any:
         """Return a pessimistic `PrivacyLossDistribution` of dp_accounting."""
-
-
-class AccountedAs(ABC):
-    """A mechanism whose cost is that of another, simpler one."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def accounted_as(self) -> Mechanism:
-        """The mechanism that is counted instead: its cost is the same, or a bound."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return an epsilon, infinite if need be, such that (epsilon, delta)-DP holds."""
-        return self.accounted_as.epsilon(delta)
-
-    def renyi(self, orders: ArrayLike) -> Floats:
-        """Return the Renyi divergence in nats at each order above 1, in the shape of `orders`."""
-        return self.accounted_as.renyi(orders)
-
-    def privacy_loss(self) -> Any:
-        """Return a pessimistic `PrivacyLossDistribution` of dp_accounting."""
-        return self.accounted_as.privacy_loss()
 
 
 def counted_epsilon(mechanism: Mechanism, pure: float, delta: float) -> float:
@@ -261,7 +237,7 @@ class RandomizedResponseAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomizedResponseWithPriorAccount(AccountedAs):
+class RandomizedResponseWithPriorAccount:
     """Randomized response among a label's most probable values, by a prior blind to the label.
 
     Ghazi et al. 2021 (arXiv:2102.06062), RRTop-k and RRWithPrior: a label among the k most
@@ -294,6 +270,18 @@ class RandomizedResponseWithPriorAccount(AccountedAs):
     def accounted_as(self) -> RandomizedResponseAccount:
         """The pair of labels that are distinguished most easily: both among the `top`."""
         return RandomizedResponseAccount(self.pure_epsilon, self.top)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the exact epsilon at `delta` of a label among the `top`."""
+        return self.accounted_as.epsilon(delta)
+
+    def renyi(self, orders: ArrayLike) -> Floats:
+        """Return the divergence between the responses to two labels among the `top`."""
+        return self.accounted_as.renyi(orders)
+
+    def privacy_loss(self) -> Any:
+        """Return the PLD between the responses to two labels among the `top`."""
+        return self.accounted_as.privacy_loss()
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,58 +377,38 @@ class GaussianMechanism:
         return privacy_loss_distribution.from_gaussian_mechanism(self.noise_multiplier)
 
 
-@dataclass(frozen=True, slots=True)
-class NoisyMaxLaplace(AccountedAs):
-    """PATE: `queries` answers, each the class with the most teachers' votes after Laplace noise.
+def noisy_max_laplace(
+    scale: float, queries: int, neighbors: Neighbors = Neighbors.REPLACE
+) -> Composition:
+    """Return PATE's `queries` answers: the classes with the most votes after Laplace noise.
 
     One record reaches one teacher, which moves one vote: two counts by 1, so an answer is
     2/scale-DP (Papernot et al. 2017, arXiv:1610.05755, section 3.1, with scale = 1/gamma). It does
     not use how clear the votes were: that makes a smaller epsilon, but one that depends on data.
 
-    >>> round(NoisyMaxLaplace(10.0, queries=5).epsilon(0.0), 2)
+    >>> round(noisy_max_laplace(10.0, queries=5).epsilon(0.0), 2)
     1.0
     """
-
-    scale: float
-    queries: int
-    neighbors: Neighbors = Neighbors.REPLACE
-
-    def __post_init__(self) -> None:
-        check_number("scale", self.scale, above=0.0)
-        check_count("queries", self.queries, least=1)
-
-    @property
-    def accounted_as(self) -> Composition:
-        """Composition of pure answers, chosen one after the other."""
-        answer = PureMechanism(2.0 / self.scale, self.neighbors)
-        return Composition((answer,), times=self.queries)
+    check_number("scale", scale, above=0.0)
+    check_count("queries", queries, least=1)
+    return Composition((PureMechanism(2.0 / scale, neighbors),), times=queries)
 
 
-@dataclass(frozen=True, slots=True)
-class NoisyMaxGaussian(AccountedAs):
-    """PATE: `queries` answers, each the class with the most votes after Gaussian noise.
+def noisy_max_gaussian(
+    deviation: float, queries: int, neighbors: Neighbors = Neighbors.REPLACE
+) -> GaussianMechanism:
+    """Return PATE's `queries` answers: the classes with the most votes after Gaussian noise.
 
     A moved vote is a distance of sqrt(2) between vote counts, so all answers together are
     sqrt(2 queries)/deviation-Gaussian DP, and (order, order queries/deviation^2)-Renyi DP:
     Papernot et al. 2018 (arXiv:1802.08908), Proposition 8. It does not depend on data.
 
-    >>> round(NoisyMaxGaussian(10.0, queries=5).epsilon(1e-5), 2)
+    >>> round(noisy_max_gaussian(10.0, queries=5).epsilon(1e-5), 2)
     1.2
     """
-
-    deviation: float
-    queries: int
-    neighbors: Neighbors = Neighbors.REPLACE
-
-    def __post_init__(self) -> None:
-        check_number("deviation", self.deviation, above=0.0)
-        check_count("queries", self.queries, least=1)
-
-    @property
-    def accounted_as(self) -> GaussianMechanism:
-        """All noisy counts published at once."""
-        multiplier = self.deviation / math.sqrt(2.0 * self.queries)
-        return GaussianMechanism(multiplier, self.neighbors)
+    check_number("deviation", deviation, above=0.0)
+    check_count("queries", queries, least=1)
+    return GaussianMechanism(deviation / math.sqrt(2.0 * queries), neighbors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,8 +551,8 @@ _BUILDERS: dict[str, tuple[Callable[..., Mechanism], ...]] = {
     "randomized_response_with_prior": (RandomizedResponseWithPriorAccount,),
     "laplace_one_hot": (LaplaceOneHotAccount,),
     "gaussian": (GaussianMechanism,),
-    "pate_laplace": (NoisyMaxLaplace,),
-    "pate_gaussian": (NoisyMaxGaussian,),
+    "pate_laplace": (noisy_max_laplace,),
+    "pate_gaussian": (noisy_max_gaussian,),
     "dp_sgd": (DpSgd,),
     "composition": (_composition,),
 }

@@ -1,7 +1,9 @@
 """Proof from one arm's tally of the label-inference game."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,19 +84,24 @@ def game_evidence(
     guesses = guess_counts(tally.records, choice.fractions)
     correct = tally.most_confident(guesses, random)
     paper = paper_epsilons(tally, claim=claim, delta=paper_delta, random=random)
+    bound = partial(epsilon_lower, tally.records, significance=each, shift=claim.shift)
     bounds = tuple(
-        _fraction_bound(tally.records, fraction, int(made), correct[:, column], claim, each, family)
+        _fraction_bound(fraction, int(made), correct[:, column], claim, family, bound)
         for family in (ApproxDP(), PureDP(), Gaussian())
         for column, (fraction, made) in enumerate(zip(choice.fractions, guesses, strict=True))
     )
-    fitting = [bound for bound in bounds if bound.family == claim.family.name]
-    best = max(fitting, key=lambda bound: bound.epsilon_lower)
+    fitting = [one for one in bounds if one.family == claim.family.name]
+    best = max(fitting, key=lambda one: one.epsilon_lower)
+
+    def all_right(delta: float) -> float:
+        return max(bound(n, n, family=claim.family, delta=delta) for n in guesses.tolist())
+
     return GameEvidence(
         records=tally.records,
         epsilon_lower=_corrected(tally, guesses, correct, claim, each),
         epsilon_paper=float(paper.mean()),
         epsilon_paper_deviation=float(paper.std()),
-        epsilon_ceiling=_ceiling(tally.records, guesses, claim, each),
+        epsilon_ceiling=claim.epsilon_of(all_right),
         claim_pvalue=_claim_pvalue(tally, guesses, correct, claim),
         best_fraction=best.fraction if best.epsilon_lower > 0.0 else None,
         bounds=bounds,
@@ -190,49 +197,17 @@ def _each_significance(significance: float, choice: Grid, tally: Tally) -> float
     return significance / (halves * len(choice.fractions))
 
 
-def _ceiling(records: int, guesses: NDArray[np.int64], claim: Claim, each: float) -> float:
-    def bound(delta: float) -> float:
-        return max(
-            epsilon_lower(
-                records,
-                int(made),
-                int(made),
-                family=claim.family,
-                delta=delta,
-                significance=each,
-                shift=claim.shift,
-            )
-            for made in guesses
-        )
-
-    return claim.epsilon_of(bound)
-
-
 def _fraction_bound(
-    records: int,
     fraction: float,
     guesses: int,
     correct: NDArray[np.int64],
     claim: Claim,
-    each: float,
     family: Family,
+    bound: Callable[..., float],
 ) -> FractionBound:
-    # epsilon_lower grows with correct, so the lower median of the bounds is the bound of the
-    # lower median: one search instead of one per repetition.
+    # The bound grows with correct, so the lower median of the bounds is the bound of the lower
+    # median: one search instead of one per repetition.
     median = int(lower_median(correct.astype(np.float64)))
     delta = claim.delta if claim.delta > 0.0 or not isinstance(family, Gaussian) else 1e-5
-    return FractionBound(
-        family=family.name,
-        fraction=fraction,
-        guesses=guesses,
-        correct=float(correct.mean()),
-        epsilon_lower=epsilon_lower(
-            records,
-            guesses,
-            median,
-            family=family,
-            delta=delta,
-            significance=each,
-            shift=claim.shift,
-        ),
-    )
+    proved = bound(guesses, median, family=family, delta=delta)
+    return FractionBound(family.name, fraction, guesses, float(correct.mean()), proved)

@@ -14,7 +14,6 @@ have spent is the number of queries times the epsilon of each.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,15 +42,6 @@ class TrueAnswers:
     def exceeded(self) -> NDArray[np.float64]:
         """The true answers: 1.0 where more than b records satisfy phi, else 0.0."""
         return (self.counts > self.thresholds).astype(np.float64)
-
-
-class QueryMechanism(Protocol):
-    """Protection of a system's answers."""
-
-    def release(
-        self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return the released answers, shape (queries,), at privacy budget `epsilon` each."""
 
 
 def local_sensitivity(true: TrueAnswers, k: int) -> NDArray[np.int64]:
@@ -109,7 +99,7 @@ class KLaplace:
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Return the noisy answers, shape (queries,)."""
+        """Return the released answers, shape (queries,), at privacy budget `epsilon` each."""
         sensitivity = self.added_sensitivity + local_sensitivity(true, self.k)
         return _add_laplace(true.exceeded, sensitivity, epsilon, random)
 
@@ -132,7 +122,7 @@ class RoundedToInteger:
     What is done to an answer afterwards costs nothing.
     """
 
-    mechanism: QueryMechanism
+    mechanism: "QueryMechanism"
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -148,7 +138,7 @@ class RoundedToBit:
     What is done to an answer afterwards costs nothing.
     """
 
-    mechanism: QueryMechanism
+    mechanism: "QueryMechanism"
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
@@ -188,6 +178,17 @@ class Unprotected:
     ) -> NDArray[np.float64]:
         """Return the true answers, shape (queries,)."""
         return true.exceeded
+
+
+QueryMechanism = (
+    KLaplace
+    | BootstrapLaplace
+    | RoundedToInteger
+    | RoundedToBit
+    | NoisyCountThreshold
+    | Unprotected
+)
+"""Protection of a system's answers."""
 
 
 def check_group_size(k: int) -> None:

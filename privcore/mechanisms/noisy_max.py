@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import NoisyMaxGaussian, NoisyMaxLaplace, gaussian_mu
+from privcore.guarantees import gaussian_mu, noisy_max_gaussian, noisy_max_laplace
 from privcore.mechanisms.parameter_checks import check_parameter
 
 Noise = Literal["laplace", "gaussian"]
@@ -22,8 +22,8 @@ class NoisyMax:
 
     Papernot et al. 2017 (arXiv:1610.05755) with Laplace noise, 2018 (arXiv:1802.08908) with
     Gaussian. Teachers are trained on disjoint parts, so replacing one label moves one vote of each
-    query: two counts by 1. `NoisyMaxLaplace` and `NoisyMaxGaussian` account for it without looking
-    at the votes, whatever they are; epsilon is stated at `delta`.
+    query: two counts by 1. `noisy_max_laplace` and `noisy_max_gaussian` account for it without
+    looking at the votes, whatever they are; epsilon is stated at `delta`.
 
     Args:
         noise: `laplace` or `gaussian`.
@@ -82,7 +82,7 @@ class NoisyMax:
         """The data-independent epsilon of all queries together, at `delta`."""
         if not self.scale:
             return math.inf
-        account = NoisyMaxLaplace if self.noise == "laplace" else NoisyMaxGaussian
+        account = noisy_max_laplace if self.noise == "laplace" else noisy_max_gaussian
         return account(self.scale, self.queries).epsilon(self.delta)
 
     def distribution(self, votes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,12 +18,12 @@ from privcore.guarantees.accounts import (
     GaussianMechanism,
     LaplaceOneHotAccount,
     Neighbors,
-    NoisyMaxGaussian,
-    NoisyMaxLaplace,
     PureMechanism,
     RandomizedResponseAccount,
     RandomizedResponseWithPriorAccount,
     mechanism_from_manifest,
+    noisy_max_gaussian,
+    noisy_max_laplace,
 )
 from privcore.guarantees.conversions import renyi_epsilon
 
@@ -133,7 +133,7 @@ def test_laplace_labels_against_dp_accounting(deviation):
 
 
 def test_gaussian_and_pate_against_dp_accounting():
-    votes = NoisyMaxGaussian(100.0, 1_000)
+    votes = noisy_max_gaussian(100.0, 1_000)
     event = dp_accounting.SelfComposedDpEvent(
         dp_accounting.GaussianDpEvent(100.0 / math.sqrt(2.0)), 1_000
     )
@@ -147,8 +147,8 @@ def test_gaussian_and_pate_against_dp_accounting():
 
 
 def test_noisy_max_with_laplace_noise():
-    assert NoisyMaxLaplace(40.0, 1).epsilon(0.0) == pytest.approx(0.05)
-    many = NoisyMaxLaplace(40.0, 100)
+    assert noisy_max_laplace(40.0, 1).epsilon(0.0) == pytest.approx(0.05)
+    many = noisy_max_laplace(40.0, 100)
     assert many.epsilon(0.0) == pytest.approx(5.0)
     # Far less than the sum: about sqrt(queries), as in advanced composition.
     assert many.epsilon(1e-5) < 2.0

@@ -1,8 +1,9 @@
 """Lemma R: intervals for the randomized response that a file's labels went through.
 
 Trees are LightGBM's, which choose splits by the labels they read. Coverage is judged by a binomial
-test at 1e-6 of 1,000 tables at each of three sizes, with seeds [r, 62] and [r, 63]; of 3 and 5
-classes, and of categories that labels sort, by 400 tables a size, with seeds [r, 66] and [r, 67].
+test at 1e-6 of 1,000 tables of two classes, where the sums determine all labels and where they
+determine few, with seeds [r, 62] and [r, 63]; of 3 and 5 classes, and of categories that labels
+sort, by 400 tables each, with seeds [r, 66] and [r, 67].
 """
 
 import dataclasses
@@ -33,55 +34,80 @@ from tests.support.boosted_trees import (
     rows_with_classes,
     rows_with_labels,
 )
+from tests.support.tiers import tiered
 
 
-def response(
-    rows: int, epsilon: float, *, seed: int, offset: float = -0.7, leaf: int = 20, rounds: int = 30
-) -> AppliedResponse:
+def said(
+    rows: int,
+    epsilon: float,
+    *,
+    seed: int,
+    classes: int = 2,
+    offset: float = -0.7,
+    leaf: int = 20,
+    rounds: int = 30,
+) -> tuple[LabelSums, AppliedResponse]:
     """Return what the file of one table says."""
-    features, labels = rows_with_labels(rows, seed=seed, offset=offset)
-    read = labels if math.isinf(epsilon) else randomized(labels, epsilon, seed=seed)
-    model = boosted(features, read, min_data_in_leaf=leaf, rounds=rounds)
+    if classes == 2:
+        features, labels = rows_with_labels(rows, seed=seed, offset=offset)
+    else:
+        features, labels = rows_with_classes(rows, classes, seed=seed)
+    read = labels
+    if not math.isinf(epsilon):
+        read = randomized(labels, epsilon, seed=seed, classes=classes)
+    many = {} if classes == 2 else {"num_class": classes}
+    model = boosted(features, read, min_data_in_leaf=leaf, rounds=rounds, **many)
     found = label_sums(*file_of(model, features), labels)
     assert not found.why
-    return applied_response(found, labels, conditions=conditions(list(features.T)))
+    return found, applied_response(found, labels, conditions=conditions(list(features.T)))
 
 
-def missed(rows: int, tables: int, *, leaf: int = 20) -> int:
-    """Return how many intervals lack the randomized response that was applied."""
-    wrong = 0
+@pytest.mark.parametrize(
+    ("tables", "classes", "rows", "leaf", "rounds"),
+    tiered(
+        [
+            (24, 2, 300, 5, 30),
+            (24, 2, 2_000, 20, 30),
+            (9, 3, 200, 5, 20),
+            (9, 3, 1_000, 20, 3),
+            (9, 5, 200, 5, 20),
+            (9, 5, 1_000, 20, 2),
+            (1_000, 2, 200, 5, 10),
+            (1_000, 2, 4_000, 20, 10),
+            (400, 3, 200, 5, 8),
+            (400, 3, 1_000, 20, 3),
+            (400, 5, 200, 5, 5),
+            (400, 5, 1_000, 20, 2),
+        ],
+        always=6,
+        slow=6,
+    ),
+)
+def test_the_applied_epsilon_lies_in_the_interval(
+    tables: int, classes: int, rows: int, leaf: int, rounds: int
+) -> None:
+    """Leaves of 5 of few rows determine nearly all labels, and trees of few rounds nearly none."""
+    wrong, size = 0, {"classes": classes, "leaf": leaf, "rounds": rounds}
     for seed in range(tables):
         epsilon = (0.5, 1.0, 2.0)[seed % 3]
-        found = response(rows, epsilon, seed=seed, leaf=leaf, offset=-0.7 * (seed % 2))
+        _, found = said(rows, epsilon, seed=seed, offset=-0.7 * (seed % 2), **size)
         wrong += not found.epsilon_low <= epsilon <= found.epsilon_high
-    return wrong
-
-
-@pytest.mark.parametrize(("rows", "leaf"), [(300, 5), (2_000, 20)])
-def test_the_applied_epsilon_lies_in_the_interval(rows: int, leaf: int) -> None:
-    assert binomtest(missed(rows, 24, leaf=leaf), 24, SIGNIFICANCE, "greater").pvalue > 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("rows", "leaf"), [(300, 5), (2_000, 20), (10_000, 20)])
-def test_the_applied_epsilon_lies_in_the_interval_of_a_thousand(rows: int, leaf: int) -> None:
-    wrong = missed(rows, 1_000, leaf=leaf)
-    assert binomtest(wrong, 1_000, SIGNIFICANCE, "greater").pvalue > 1e-6
+    assert binomtest(wrong, tables, SIGNIFICANCE, "greater").pvalue > 1e-6
 
 
 @pytest.mark.parametrize(("rows", "declared"), [(1_000, 1.0), (5_000, 2.0)])
 def test_unchanged_labels_refute_the_declared_coins(rows: int, declared: float) -> None:
     for seed in range(8):
-        found = response(rows, math.inf, seed=seed)
+        _, found = said(rows, math.inf, seed=seed)
         assert found.epsilon_low > declared
         assert math.isinf(found.epsilon_high)
 
 
 def test_the_interval_is_narrow() -> None:
-    found = [response(5_000, 1.0, seed=seed) for seed in range(5)]
+    found = [said(5_000, 1.0, seed=seed)[1] for seed in range(5)]
     assert max(one.epsilon_high - one.epsilon_low for one in found) < 0.9
     for rows, leaf, rounds, width in ((300, 5, 30, 0.7), (5_000, 20, 100, 0.16)):
-        solved = response(rows, 1.0, seed=0, leaf=leaf, rounds=rounds)
+        _, solved = said(rows, 1.0, seed=0, leaf=leaf, rounds=rounds)
         assert (solved.read, solved.records) == (rows, rows)
         assert solved.same == pytest.approx(rows * expit(1.0), abs=2 * math.sqrt(rows))
         assert solved.epsilon_high - solved.epsilon_low < width
@@ -137,71 +163,24 @@ def test_records_that_share_a_coin_are_counted_as_one() -> None:
     assert of_persons(together=1) >= 4
 
 
-def of_classes(
-    rows: int, classes: int, epsilon: float, *, seed: int, leaf: int, rounds: int
-) -> tuple[LabelSums, AppliedResponse]:
-    """Return what the file of one table of several classes says."""
-    features, labels = rows_with_classes(rows, classes, seed=seed)
-    read = labels
-    if not math.isinf(epsilon):
-        read = randomized(labels, epsilon, seed=seed, classes=classes)
-    model = boosted(features, read, num_class=classes, min_data_in_leaf=leaf, rounds=rounds)
-    found = label_sums(*file_of(model, features), labels)
-    assert not found.why
-    return found, applied_response(found, labels, conditions=conditions(list(features.T)))
-
-
-def missed_of_classes(tables: int, rows: int, classes: int, *, leaf: int, rounds: int) -> int:
-    """Return how many intervals lack the randomized response that was applied."""
-    wrong = 0
-    for seed in range(tables):
-        epsilon = (0.5, 1.0, 2.0)[seed % 3]
-        _, found = of_classes(rows, classes, epsilon, seed=seed, leaf=leaf, rounds=rounds)
-        wrong += not found.epsilon_low <= epsilon <= found.epsilon_high
-    return wrong
-
-
-OF_CLASSES = pytest.mark.parametrize(
-    ("classes", "rows", "leaf", "rounds"),
-    [(3, 200, 5, 20), (3, 1_000, 20, 6), (5, 200, 5, 20), (5, 1_000, 20, 6)],
-)
-
-
-@OF_CLASSES
-def test_of_classes_the_applied_epsilon_lies_in_the_interval(
-    classes: int, rows: int, leaf: int, rounds: int
-) -> None:
-    wrong = missed_of_classes(9, rows, classes, leaf=leaf, rounds=rounds)
-    assert binomtest(wrong, 9, SIGNIFICANCE, "greater").pvalue > 1e-6
-
-
-@pytest.mark.slow
-@OF_CLASSES
-def test_of_classes_the_applied_epsilon_lies_in_the_interval_of_four_hundred(
-    classes: int, rows: int, leaf: int, rounds: int
-) -> None:
-    wrong = missed_of_classes(400, rows, classes, leaf=leaf, rounds=rounds)
-    assert binomtest(wrong, 400, SIGNIFICANCE, "greater").pvalue > 1e-6
-
-
 @pytest.mark.parametrize(("classes", "width"), [(3, 0.7), (5, 0.7), (10, 0.8)])
 def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(
     classes: int, width: float
 ) -> None:
-    _, solved = of_classes(200, classes, 1.0, seed=0, leaf=5, rounds=20)
+    _, solved = said(200, 1.0, seed=0, classes=classes, leaf=5, rounds=20)
     assert (solved.read, solved.classes) == (200, classes)
     kept, _ = _chances(1.0, classes)
     assert solved.same == pytest.approx(200 * kept, abs=20)
     assert solved.epsilon_high - solved.epsilon_low < width
     for rows in (1_000, 2_500):
-        found, clean = of_classes(rows, classes, math.inf, seed=1, leaf=20, rounds=6)
+        found, clean = said(rows, math.inf, seed=1, classes=classes, rounds=6)
         assert found.are_the_tables
         assert clean.epsilon_low > 1.0
         assert math.isinf(clean.epsilon_high)
 
 
 def test_each_class_has_boxes_of_its_own() -> None:
-    found, _ = of_classes(1_000, 3, 1.0, seed=0, leaf=20, rounds=6)
+    found, _ = said(1_000, 1.0, seed=0, classes=3, rounds=6)
     sums, rows, ones, boxes = _nodes(found, 500)
     assert (len(sums), len(rows), len(ones)) == (len(boxes),) * 3
     assert boxes.min() == pytest.approx(_boxes(np.array([0]), 500)[0] + math.log(3.0))
