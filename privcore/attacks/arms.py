@@ -165,17 +165,10 @@ class ArmsComparison:
 
 
 class _Found(NamedTuple):
-    """Test results for one class.
+    """Test results for one class alone; `leans` and `holdout_known` as in `ArmsComparison`."""
 
-    Attributes:
-        pvalue: exact where tables were drawn, for this class alone.
-        approximate: by chi-square, which tells apart what no drawn table reached.
-        leans: whether the proxy knows one arm better, rather than that base rates differ.
-        holdout_known: as in `ArmsComparison`, for this class alone, by the normal approximation.
-    """
-
-    pvalue: float
-    approximate: float
+    pvalue: float  # exact where tables were drawn
+    approximate: float  # by chi-square, which tells apart what no drawn table reached
     leans: bool
     holdout_known: float = 1.0
 

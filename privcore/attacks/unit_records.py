@@ -381,18 +381,20 @@ def _counted(training: UnitRecords, control: UnitRecords, groups: int) -> Tallie
     def candidates(units: UnitRecords) -> Tally:
         return replace(Tally.zero(0), records=int(units.rows.sum()))
 
-    def odds(units: UnitRecords) -> tuple[OddsTally, ...]:
+    def odds(units: UnitRecords, *, beside: bool = False) -> tuple[OddsTally, ...]:
         return tuple(
-            odds_tally(group.target, group.proxy, group.labels)
-            for group in units.matched_within(groups)
+            odds_tally(part.target, part.student[:, 0] if beside else part.proxy, part.labels)
+            for part in units.matched_within(groups)
         )
+
+    def bare(units: UnitRecords) -> tuple[OddsTally, ...]:
+        parts = units.matched_within(groups)
+        return tuple(unread_odds(part.target, part.proxy) for part in parts)
 
     def student(units: UnitRecords) -> StudentTallies | None:
         if not units.student.shape[1]:
             return None
-        parts = units.matched_within(groups)
-        found = tuple(odds_tally(part.target, part.student[:, 0], part.labels) for part in parts)
-        return StudentTallies(found, counted(units, beside=True))
+        return StudentTallies(odds(units, beside=True), counted(units, beside=True))
 
     def counted(units: UnitRecords, *, beside: bool = False) -> LabelCounts:
         parts = (
@@ -422,11 +424,6 @@ def _counted(training: UnitRecords, control: UnitRecords, groups: int) -> Tallie
         control_student=student(others),
         labels=counted(alone) if classes > 2 else None,
         control_labels=counted(others) if classes > 2 else None,
-        unread=_unread(unread, groups),
-        control_unread=_unread(control_unread, groups),
+        unread=bare(unread),
+        control_unread=bare(control_unread),
     )
-
-
-def _unread(units: UnitRecords, groups: int) -> tuple[OddsTally, ...]:
-    """Return the odds of units whose label cannot be read, in the groups of `unit_tallies`."""
-    return tuple(unread_odds(group.target, group.proxy) for group in units.matched_within(groups))

@@ -194,20 +194,6 @@ def example(right=700, control_right=60, surest_right=190):
     return everyone, surest, *NOTHINGS[1:]
 
 
-@pytest.mark.parametrize("stakes", [FREE, CAPPED], ids=["pure", "delta"])
-def test_wealth_rises_with_every_training_success_and_falls_with_epsilon_and_the_offset(stakes):
-    wealth = [matched_log_wealth(example(right), 0.3, stakes=stakes) for right in (600, 650, 700)]
-    assert wealth[0] < wealth[1] < wealth[2]
-    more_held = matched_log_wealth(example(control_right=80), 0.3, stakes=stakes)
-    assert more_held < wealth[2]
-    block = [e for e in EPSILONS if e < 0.5]
-    falling = [matched_log_wealth(example(), float(e), stakes=stakes) for e in block]
-    assert np.all(np.diff(falling) < 0.0)
-    granted = [table(500, 400, 100, 50, offset) for offset in (0.0, 0.2)]
-    first, second = (matched_log_wealth((one, *NOTHINGS), 0.3, stakes=stakes) for one in granted)
-    assert second < first
-
-
 def test_one_more_right_never_multiplies_by_more_than_the_cap():
     """In one set or in all three: the factor right over wrong, for 300 random tables, seed 5."""
     random = np.random.default_rng(5)

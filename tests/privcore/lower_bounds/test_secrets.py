@@ -96,16 +96,6 @@ def test_wealth_on_coins_is_one_on_average(number, epsilon):
     assert nights == pytest.approx(1.0, rel=1e-9)
 
 
-def test_wealth_grows_with_each_right_pair_and_falls_with_epsilon():
-    wealth = [matched_log_wealth([pairs(40, k)] * len(SHARES), 0.5, stakes=FREE) for k in range(41)]
-    assert wealth == sorted(wealth)
-    falling = [
-        matched_log_wealth([pairs(40, 35)] * len(SHARES), epsilon, stakes=FREE)
-        for epsilon in np.linspace(0, 5, 30)
-    ]
-    assert falling == sorted(falling, reverse=True)
-
-
 def test_no_pairs_are_silence():
     nothing = [Paired(np.zeros(0, np.int64), np.zeros(0, np.int64))] * len(SHARES)
     assert matched_epsilon_lower(nothing, stakes=FREE) == 0.0

@@ -178,18 +178,6 @@ def test_it_errs_at_most_at_its_significance(proved):
     assert 0.01 < wrong / 2**12 <= 0.1
 
 
-def test_recurring_labels_are_averaged_and_not_multiplied():
-    """The same night seven times is one night; multiplied it would prove a leak out of chance."""
-    lucky = flat(np.log(5.0))
-    assert window_epsilon_lower([lucky] * 7) == WINDOW_EPSILONS[-1]
-    assert window_epsilon_lower([lucky] * 7, recurring=True) == 0.0
-    sure = flat(np.log(21.0))
-    assert window_epsilon_lower([sure] * 7, recurring=True) == WINDOW_EPSILONS[-1]
-    # One night of seven has to make up for the others.
-    assert window_epsilon_lower([flat(np.log(139.0))] + [flat(0.0)] * 6, recurring=True) > 0.0
-    assert window_epsilon_lower([flat(np.log(130.0))] + [flat(0.0)] * 6, recurring=True) == 0.0
-
-
 def test_a_recurring_standing_tests_every_night_at_its_share():
     needed = STANDING_NIGHTS / 0.01
     below, above = flat(np.log(needed * 0.99)), flat(np.log(needed * 1.01))
@@ -251,19 +239,6 @@ def _staked(values, days, stop):
     waiting = sum(parts[stop:])
     held = sum(part * values[k:stop].prod(axis=0) for k, part in enumerate(parts[:stop]))
     return (held + waiting).mean()
-
-
-def test_the_bound_is_the_last_point_before_the_first_that_is_not_rejected():
-    wealth = np.full((len(NIGHT_GAPS), WINDOW_EPSILONS.size), np.log(30.0))
-    wealth[:, 12] = 0.0
-    assert window_epsilon_lower([Night(wealth, 0.0)]) == WINDOW_EPSILONS[11]
-
-
-def test_delta_is_paid_by_every_night_of_the_window():
-    # 0.05 - 3 x 0.01 leaves 0.02, so 50 is needed: w^3 / 2 + w^2 / 4 + w / 4 at w = 4.45.
-    assert window_epsilon_lower([flat(np.log(4.5), 0.01)] * 3) == WINDOW_EPSILONS[-1]
-    assert window_epsilon_lower([flat(np.log(4.4), 0.01)] * 3) == 0.0
-    assert window_epsilon_lower([flat(100.0, 0.05)]) == 0.0
 
 
 def test_a_standing_sets_all_of_deltas_share_aside_from_its_first_night():

@@ -229,22 +229,6 @@ def test_noise_of_algorithm_1_is_laplace_in_a_random_direction():
     assert kstest(shares, "uniform", args=(-1.0, 2.0)).pvalue > 1e-6
 
 
-def test_algorithm_1_refuses_bad_input():
-    generator = np.random.default_rng(1)
-    for changes, name in (
-        ({"eta": 0.0}, "eta is 0.0"),
-        ({"halves": 1}, "halves is 1"),
-        ({"records": [1.0, 2.0, 3.0]}, "a half of a half needs four records"),
-        ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
-        ({"train": lambda half: half}, "shapes of outputs"),
-    ):
-        given = {"train": mean_and_count, "records": np.arange(10.0), "eta": 0.1} | changes
-        with pytest.raises(InvalidInputError, match=name):
-            printed_reidentification_private(
-                given.pop("train"), given.pop("records"), generator=generator, **given
-            )
-
-
 def test_wrapper_cannot_see_a_rare_half():
     # One half in comb(20, 10) = 184,756 gives a wild output. 32 halves miss it, so the estimated
     # deviation is 0 while the true one is 2,327: the guarantee is conditional.
@@ -257,21 +241,7 @@ def test_wrapper_cannot_see_a_rare_half():
     assert found.deviations[0] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: rip_eta(-1.0), "epsilon is -1.0"),
-        (lambda: rip_epsilon(0.6), "eta is 0.6"),
-        (lambda: rip_noise_scale(0.0), "eta is 0.0"),
-        (lambda: rip_noise_scale(0.1, moment=0.5), "moment is 0.5"),
-        (lambda: least_noise_scale(-0.1), "eta is -0.1"),
-    ],
-)
-def test_bad_input_is_named(call, name):
-    with pytest.raises(InvalidInputError, match=name):
-        call()
-
-
+@pytest.mark.parametrize("private", [reidentification_private, printed_reidentification_private])
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -282,25 +252,25 @@ def test_bad_input_is_named(call, name):
         ({"train": lambda half: [half.mean() * np.nan]}, "output is nan"),
     ],
 )
-def test_wrapper_refuses_bad_input(changes, name):
-    given = {
-        "train": mean_and_count,
-        "records": np.arange(10.0),
-        "eta": 0.1,
-        "generator": np.random.default_rng(1),
-    } | changes
+def test_wrappers_refuse_bad_input(private, changes, name):
+    given = {"train": mean_and_count, "records": np.arange(10.0), "eta": 0.1} | changes
+    train, records = given.pop("train"), given.pop("records")
     with pytest.raises(InvalidInputError, match=name):
-        reidentification_private(given.pop("train"), given.pop("records"), **given)
+        private(train, records, generator=np.random.default_rng(1), **given)
+
+
+def test_algorithm_1_halves_a_half():
+    with pytest.raises(InvalidInputError, match="a half of a half needs four records"):
+        printed_reidentification_private(
+            mean_and_count, [1.0, 2.0, 3.0], eta=0.1, generator=np.random.default_rng(1)
+        )
 
 
 @pytest.mark.parametrize("noise", [anisotropic_noise, laplace_radius_noise])
 def test_noise_refuses_bad_deviations(noise):
-    generator = np.random.default_rng(1)
     for deviations in ([-1.0], [np.inf], [], [[1.0]]):
         with pytest.raises(InvalidInputError, match="deviations"):
-            noise(deviations, eta=0.1, generator=generator)
-    with pytest.raises(InvalidInputError, match="dimension is 0"):
-        isotropic_noise(0, deviation=1.0, eta=0.1, generator=generator)
+            noise(deviations, eta=0.1, generator=np.random.default_rng(1))
 
 
 HALVES_OF_FOUR = training_sets(4, size=2)
@@ -423,24 +393,6 @@ def test_eta_without_any_epsilon(eta):
     assert np.nanmax(losses) == np.inf
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: training_sets(0, size=0), "records is 0"),
-        (lambda: training_sets(3, size=4), "size is 4"),
-        (lambda: reidentification_eta([[1.0]], members=[[1]]), "members is"),
-        (lambda: reidentification_eta([[1.0]], members=HALVES_OF_FOUR), "shape of likelihoods"),
-        (
-            lambda: reidentification_eta(np.full((6, 2), 0.4), members=HALVES_OF_FOUR),
-            "sum of probabilities is 0.8",
-        ),
-    ],
-)
-def test_bad_input_of_reidentification_games_is_named(call, name):
-    with pytest.raises(InvalidInputError, match=name):
-        call()
-
-
 def all_halves(records):
     """Half -> statistic, as the proposition says it, in 60 digits."""
     rare = 1 / binomial(records, records // 2)
@@ -537,9 +489,29 @@ def test_the_drawn_noise_keeps_its_promise_on_the_statistic(eta):
         assert accuracy(least / 100.0) > 0.5 + eta
 
 
-def test_bad_input_of_reciprocal_sum_is_named():
-    for wrong in (37, 2, 1_002):
-        with pytest.raises(InvalidInputError, match=f"records is {wrong}"):
-            noise_needed(wrong)
-    with pytest.raises(InvalidInputError, match=r"eta is 0\.0"):
-        noise_needed(36, eta=0.0)
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: rip_eta(-1.0), "epsilon is -1.0"),
+        (lambda: rip_epsilon(0.6), "eta is 0.6"),
+        (lambda: rip_noise_scale(0.0), "eta is 0.0"),
+        (lambda: rip_noise_scale(0.1, moment=0.5), "moment is 0.5"),
+        (lambda: least_noise_scale(-0.1), "eta is -0.1"),
+        (lambda: isotropic_noise(0, deviation=1.0, eta=0.1, generator=None), "dimension is 0"),
+        (lambda: training_sets(0, size=0), "records is 0"),
+        (lambda: training_sets(3, size=4), "size is 4"),
+        (lambda: reidentification_eta([[1.0]], members=[[1]]), "members is"),
+        (lambda: reidentification_eta([[1.0]], members=HALVES_OF_FOUR), "shape of likelihoods"),
+        (
+            lambda: reidentification_eta(np.full((6, 2), 0.4), members=HALVES_OF_FOUR),
+            "sum of probabilities is 0.8",
+        ),
+        (lambda: noise_needed(37), "records is 37"),
+        (lambda: noise_needed(2), "records is 2"),
+        (lambda: noise_needed(1_002), "records is 1002"),
+        (lambda: noise_needed(36, eta=0.0), r"eta is 0\.0"),
+    ],
+)
+def test_bad_input_is_named(call, name):
+    with pytest.raises(InvalidInputError, match=name):
+        call()
