@@ -13,19 +13,18 @@ from privcore.upper_bounds import Promised, success_bound
 from tests.support.lake import declared, manifest_for
 from workers.audit.accounting import SECRET_BITS, accounted_epsilon, promise_rows
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.manifest import Manifest, Privacy, guarantee_of
+from workers.lake.manifest import Privacy, guarantee_of
 from workers.plan import Plan
 from workers.sources.scores.score_tables import DeclaredPrivacy
-from workers.warehouse.schema import PromiseRow
 
 
-def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parameters) -> Manifest:
+def manifest(*, epsilon=2.0, delta=0.0, neighbors="replace", name=None, **parameters):
     mechanism = None if name is None else {"name": name, "parameters": parameters}
     told = {"delta": delta, "neighbors": neighbors, "mechanism": mechanism}
     return manifest_for(privacy=declared(epsilon, **told))
 
 
-def accounted(declared: Manifest) -> float | None:
+def accounted(declared):
     return accounted_epsilon(guarantee_of(declared.privacy), where="The manifest")
 
 
@@ -116,7 +115,7 @@ IDENTITY: dict[str, Any] = {
 }
 
 
-def game(correct: float, records: int = 1_000) -> GameEvidence:
+def game(correct, records=1_000):
     """Return a game whose attack is right on so many of 100 surest guesses, and half of all."""
     bounds = tuple(
         FractionBound(family, fraction, guesses, right, 0.0)
@@ -127,13 +126,7 @@ def game(correct: float, records: int = 1_000) -> GameEvidence:
     return GameEvidence(**others | {"records": records, "bounds": bounds})
 
 
-def rows(
-    privacy: dict[str, Any] | None,
-    *,
-    accounted: float | None = None,
-    correct: float = 60.0,
-    **plan: Any,
-) -> tuple[PromiseRow, ...]:
+def rows(privacy, *, accounted=None, correct=60.0, **plan):
     return promise_rows(
         Privacy.model_validate(privacy) if privacy else None,
         IDENTITY,
@@ -143,9 +136,7 @@ def rows(
     )
 
 
-def values(
-    found: tuple[PromiseRow, ...], quantity: str, guarantee: str = "declared"
-) -> list[float]:
+def values(found, quantity, guarantee="declared"):
     return [r.value for r in found if (r.quantity, r.guarantee) == (quantity, guarantee)]
 
 

@@ -32,15 +32,14 @@ from tests.support.lake import (
 from tests.support.score_tables import audited_scores
 from tests.support.tiers import rest_slow
 from workers.lake.checkpoints import aligned
-from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRow, Status
+from workers.warehouse.schema import Status
 
 
-def frame_of(lake: Lake, day: object = DAY) -> pl.DataFrame:
+def frame_of(lake, day=DAY):
     return pl.read_parquet(label_path(lake, "flights", day))
 
 
-def replace_by(lake: Lake, model: catboost.CatBoost) -> None:
+def replace_by(lake, model):
     """Put another model in the place of the day's."""
     file = pathlib.Path(lake.uri).parent / "other.cbm"
     model.save_model(str(file))
@@ -90,7 +89,7 @@ def test_a_whole_number_is_a_declaration(lake):
     assert audited(lake).epsilon_declared == 1.0
 
 
-def trained(lake: Lake, day: object, classes: list[str], listed: tuple[str, ...]) -> None:
+def trained(lake, day, classes, listed):
     """Put a model of some classes in the place of the day's."""
     frame = frame_of(lake, day).filter(pl.col("late").is_in(classes))
     model = catboost.CatBoostClassifier(iterations=5, depth=2, verbose=0)
@@ -145,9 +144,7 @@ def test_a_holdout_that_was_trained_on_is_named_as_a_likely_cause(tmp_path):
     assert honest.epsilon_lower > 0.5
 
 
-def put_memorised(
-    lake: Lake, frame: pl.DataFrame, *, trained_on: pl.DataFrame | None = None
-) -> AuditRow:
+def put_memorised(lake, frame, *, trained_on=None):
     """Train a model that memorises on one split, show another, and audit it."""
     put_labels(lake, DAY, frame if trained_on is None else trained_on, row_group_size=4096)
     put_model(lake, DAY, label=BINARY, parameters=MEMORISE | {"iterations": 300})

@@ -3,7 +3,6 @@
 import datetime as dt
 import pathlib
 import shutil
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,7 +31,6 @@ from workers.lake.layout import Lake, labels_folder
 from workers.plan import Plan
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.checkpoints.in_place_settings import LabelTable
-from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 
 WEEK = tuple(DAY - dt.timedelta(days=back) for back in reversed(range(7)))
@@ -41,7 +39,7 @@ ROWS = 120
 PLAN_OF_A_WEEK = PLAN.model_copy(update={"days": 7, "minimum_control_records": 10})
 
 
-def days_of(folder: pathlib.Path, *, remembers: bool = True) -> Lake:
+def days_of(folder, *, remembers=True):
     """Return a lake with a checkpoint each day; the last was trained on the rows of all the week.
 
     Where it does not remember it was trained on other rows of the same days.
@@ -80,7 +78,7 @@ def lake(week, tmp_path):
     return copied(week, tmp_path)
 
 
-def audited(lake: Lake, **changes: Any) -> AuditRecord:
+def audited(lake, **changes):
     plan = PLAN_OF_A_WEEK.model_copy(update=changes)
     return run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
 

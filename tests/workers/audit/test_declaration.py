@@ -1,7 +1,6 @@
 """The epsilon that a bound is compared with: a declaration for the same unit, or the policy."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,17 +41,16 @@ from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.scan.partial_results import Game, PartialResult
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.warehouse.record_digest import seal
 
 POLICY = Plan(repetitions=4, policy_epsilon=0.25)
 
 
-def night(privacy: Privacy | None) -> CheckpointSource:
+def night(privacy):
     return without_files(privacy=privacy)
 
 
-def owner_of(**changes: Any) -> Privacy:
+def owner_of(**changes):
     """Return an owner's declaration of 3."""
     return Privacy.model_validate(declared(3.0, **changes))
 
@@ -60,7 +58,7 @@ def owner_of(**changes: Any) -> Privacy:
 WHOLE = PartialResult.zero(Game(without_files(), PLAN))
 
 
-def rows_of(*rows: int) -> PartialResult:
+def rows_of(*rows):
     """Return a result whose units have so many training rows, and many more held out."""
     return dataclasses.replace(WHOLE, units=(units_of(rows), units_of((90, 91), "holdout")))
 

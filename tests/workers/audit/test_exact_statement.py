@@ -1,7 +1,5 @@
 """Public statements: no label decides that one exists or what is in it, except through figures."""
 
-from typing import Any
-
 import polars as pl
 import pytest
 
@@ -22,26 +20,24 @@ from tests.support.lake import (
 from tests.support.tiers import rest_slow, tiered
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.layout import Lake
-from workers.plan import Plan, TrainingSampling
+from workers.plan import TrainingSampling
 from workers.publication.statements import statement_of
-from workers.warehouse.schema import AuditRecord, ExactStatementRow
 
 PUBLIC = PLAN.model_copy(update={"epsilon_public": 0.5})
 FIGURES = {"evidence_figure", "premises_figure"}
 OF_LABELS = {"audit_id", "labels_digest"}
 
 
-def audited(lake: Lake, plan: Plan = PUBLIC, **changes: Any) -> AuditRecord:
+def audited(lake, plan=PUBLIC, **changes):
     return run_audit(lake, "good", DAY, plan=plan.model_copy(update=changes), executor=InProcess())
 
 
-def statement(lake: Lake, **changes: Any) -> ExactStatementRow:
+def statement(lake, **changes):
     (row,) = audited(lake, **changes).statements
     return row
 
 
-def relabel(lake: Lake, change: pl.Expr) -> None:
+def relabel(lake, change):
     rows = pl.read_parquet(label_path(lake, "flights"))
     label_path(lake, "flights").unlink()
     put_labels(lake, DAY, rows.with_columns(change.alias("late")))

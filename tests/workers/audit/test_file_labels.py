@@ -1,8 +1,6 @@
 """Labels read from an audited model's file, beside what its manifest declares."""
 
 import math
-import pathlib
-from typing import Any
 from unittest.mock import patch
 
 import polars as pl
@@ -25,14 +23,13 @@ from tests.support.lake import (
     replace_model,
     small_lake,
 )
-from workers.audit.file_labels import FileLabels, _declared_response
+from workers.audit.file_labels import _declared_response
 from workers.audit.verify import Finding, read_stored, verify
 from workers.exceptions import NotEvaluableError, Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
-from workers.lake.manifest import Feature, LabelColumn, Privacy, PrivatisedBy
+from workers.lake.manifest import Privacy, PrivatisedBy
 from workers.lake.model_sandbox import ModelRefusedError
-from workers.plan import Plan
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
 from workers.warehouse.record_digest import seal
@@ -48,15 +45,15 @@ OF_THREE = {"name": "randomized_response", "parameters": {"epsilon": 1.0, "class
 
 
 def lake_of(
-    folder: pathlib.Path,
+    folder,
     *,
-    epsilon: float = math.inf,
-    mechanism: dict[str, Any] | None = RESPONSE,
-    parameters: dict[str, Any] = ONE,
-    label: LabelColumn = SECRET,
-    unit: str = "flight",
-    features: tuple[Feature, ...] = NUMERIC,
-) -> Lake:
+    epsilon=math.inf,
+    mechanism=RESPONSE,
+    parameters=ONE,
+    label=SECRET,
+    unit="flight",
+    features=NUMERIC,
+):
     """Return a lake whose models read labels through randomized response at `epsilon`."""
     chances = (0.7, 0.3) if len(label.classes) == 2 else (0.5, 0.3, 0.2)
     lake = Lake(str(folder))
@@ -70,7 +67,7 @@ def lake_of(
     return lake
 
 
-def read(lake: Lake, plan: Plan = PLAN) -> FileLabels:
+def read(lake, plan=PLAN):
     record = recorded(lake, plan)
     return read_stored(record, lake, InProcess(), b"")
 

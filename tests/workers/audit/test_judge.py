@@ -13,7 +13,7 @@ from scipy.special import expit
 import workers.audit.judge
 from privcore.attacks import ArmsComparison, Tallies, fidelity, odds_tally
 from privcore.lower_bounds import Secret
-from privcore.lower_bounds.verdicts import Judged, ReasonCode, Verdict
+from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.privcore.lower_bounds.test_verdicts import evidence
 from tests.support.audits import audited
 from tests.support.lake import (
@@ -60,7 +60,7 @@ OWNER = Privacy.model_validate(declared(1.0))
 POLICY = Plan(policy_epsilon=0.5)
 
 
-def remark(kind: RemarkKind) -> Remark:
+def remark(kind):
     return Remark(kind, f"{kind.name}.")
 
 
@@ -68,16 +68,7 @@ EXCHANGED, UNLIKE = remark(RemarkKind.CLASSES_EXCHANGED), remark(RemarkKind.ARMS
 NOTE = remark(RemarkKind.POWER_LOST)
 
 
-def grounds(
-    *,
-    lower: float = 0.0,
-    owner: Privacy | None = None,
-    plan: Plan = PLAN,
-    state: Any = "secret",
-    arms: ArmsComparison | None = None,
-    misled: float = 1.0,
-    **changes: Any,
-) -> Grounds:
+def grounds(*, lower=0.0, owner=None, plan=PLAN, state="secret", arms=None, misled=1.0, **changes):
     """Return a night of such a bound; `changes` of what was counted."""
     nowhere: Any = None
     given = SuppliedScores(tables("scores", context=["x"], label_state=state), owner)
@@ -94,7 +85,7 @@ def grounds(
     )
 
 
-def judge(*remarks: Remark, **changes: Any) -> tuple[Judged, tuple[RemarkKind, ...]]:
+def judge(*remarks, **changes):
     with pytest.MonkeyPatch.context() as patch:
 
         def said(_, *, after_files=False):
@@ -233,7 +224,7 @@ def test_a_target_that_answers_as_the_earlier_model_does_is_told():
         assert ("compares a model with itself" in said) is told
 
 
-def rounds(first: int, more: int, frame: pl.DataFrame) -> bytes:
+def rounds(first, more, frame):
     """Return XGBoost's file whose first rounds know little and whose later ones remember."""
     seen = frame.filter(pl.col("split") == "train")
     rows = xgboost.DMatrix(seen.select("delay", "hour").to_numpy(), label=seen["late"].to_numpy())
@@ -259,12 +250,12 @@ def test_rounds_that_were_not_audited_are_told(tmp_path):
     assert "It holds 30 more, which Booster.predict serves" in row.reason
 
 
-def _infinite(frame: pl.DataFrame) -> pl.DataFrame:
+def _infinite(frame):
     numbers = np.resize([np.inf, -np.inf, np.nan, 5e-324, 1e308], frame.height)
     return frame.with_columns(x=pl.Series(numbers))
 
 
-def _swapped(frame: pl.DataFrame) -> pl.DataFrame:
+def _swapped(frame):
     train = pl.col("split") == "train"
     return frame.with_columns(
         split=pl.when(train).then(pl.lit("holdout")).otherwise(pl.lit("train"))
@@ -366,7 +357,7 @@ def test_rows_of_a_third_split_are_told(lake):
     assert f"{row.excluded_records:,} rows are of neither" in row.reason
 
 
-def _trained_on_too(frame: pl.DataFrame) -> pl.DataFrame:
+def _trained_on_too(frame):
     train = frame.filter(pl.col("split") == "train")
     return pl.concat([frame, train.head(400).with_columns(split=pl.lit("holdout"))])
 
@@ -380,11 +371,11 @@ def test_training_rows_that_are_logged_in_the_holdout_too_are_told(lake):
     assert "Rows may be logged twice" in row.reason
 
 
-def _one_class(frame: pl.DataFrame) -> pl.DataFrame:
+def _one_class(frame):
     return frame.filter((pl.col("split") == "train") | (pl.col("late") == 1))
 
 
-def _twins(frame: pl.DataFrame) -> pl.DataFrame:
+def _twins(frame):
     train = frame.filter(pl.col("split") == "train")
     return pl.concat([train, train.head(480).with_columns(split=pl.lit("holdout"))])
 

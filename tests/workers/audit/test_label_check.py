@@ -42,7 +42,7 @@ DAY = np.datetime64("2026-03-02")
 KEEP = RandomizedResponse(1.0, 2).keep_probability
 
 
-def honest(random: np.random.Generator, rows: int) -> pl.DataFrame:
+def honest(random, rows):
     """Return a day of honest randomized response at 1: features predict labels."""
     x = random.normal(size=rows)
     true = (random.random(rows) < 1.0 / (1.0 + np.exp(-x))).astype(np.int64)
@@ -59,43 +59,43 @@ def honest(random: np.random.Generator, rows: int) -> pl.DataFrame:
     )
 
 
-def judge(table: pl.DataFrame, **changes: object) -> JudgedLabels:
+def judge(table, **changes):
     """Return the answer about `honest`'s columns."""
     given = {"true": "y", "released": "z", "declared": Declared(1.0), "record": "id"}
     return judge_labels(table, AskedLabels(**{**given, "time": "time", **changes}))  # type: ignore[arg-type]
 
 
-def verdict(told: pl.DataFrame | JudgedLabels, **changes: object) -> str:
+def verdict(told, **changes):
     """Return verdict and reason code of a table, or of what was said of it."""
     judged = told if isinstance(told, JudgedLabels) else judge(told, **changes)
     return f"{judged.verdict} {judged.code}"
 
 
-def with_coins(day: pl.DataFrame, keep: NDArray[np.bool_]) -> pl.DataFrame:
+def with_coins(day, keep):
     """Return a day whose labels are kept where a coin says so."""
     return day.with_columns(z=pl.when(pl.Series(keep)).then("y").otherwise(1 - pl.col("y")))
 
 
-def hashed(day: pl.DataFrame, how: Callable[[bytes], int]) -> pl.DataFrame:
+def hashed(day, how):
     """Return a day whose coins are a hash of the record below a thousand."""
     coins = [how(str(one).encode()) % 1_000 < 1_000 * KEEP for one in day["id"]]
     return with_coins(day, np.array(coins))
 
 
-def shared(day: pl.DataFrame, random: np.random.Generator, rows: int) -> pl.DataFrame:
+def shared(day, random, rows):
     """Return a day on which so many neighbours share a coin."""
     coins = random.random(day.height // rows + 1) < KEEP
     return with_coins(day, np.repeat(coins, rows)[: day.height])
 
 
-def off(day: pl.DataFrame, minutes: int) -> pl.DataFrame:
+def off(day, minutes):
     """Return a day on which the mechanism did not run for some minutes."""
     begin = dt.datetime(2026, 3, 2, 9)  # noqa: DTZ001  # as the column has it
     stopped = pl.col("time").is_between(begin, begin + dt.timedelta(minutes=minutes))
     return day.with_columns(z=pl.when(stopped).then("y").otherwise("z"))
 
 
-def same_seed(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
+def same_seed(day, random):
     """Return two days whose first, second, ... rows have the same coins."""
     half = day.height // 2
     coins = random.random(half) < KEEP
@@ -104,12 +104,12 @@ def same_seed(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
     return with_coins(pl.concat([first, later]), np.append(coins, coins))
 
 
-def unflipped(day: pl.DataFrame) -> pl.DataFrame:
+def unflipped(day):
     """Return a day on which one segment of 2% is not privatised."""
     return day.with_columns(z=pl.when(pl.col("segment") == "s7").then("y").otherwise("z"))
 
 
-def with_prior(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
+def with_prior(day, random):
     """Return a day of RRWithPrior, and the set of its top labels as `top`."""
     one = 1.0 / (1.0 + np.exp(-2.0 * day["x"].to_numpy()))
     prior = np.stack([1.0 - one, one], axis=1)
@@ -119,11 +119,11 @@ def with_prior(day: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
     return day.with_columns(z=pl.Series(released), top=pl.Series(top))
 
 
-def md5(name: bytes) -> int:
+def md5(name):
     return int(hashlib.md5(name, usedforsecurity=False).hexdigest(), 16)
 
 
-def keyed(name: bytes) -> int:
+def keyed(name):
     return int(hmac.new(b"secret", name, "sha256").hexdigest(), 16)
 
 
@@ -337,7 +337,7 @@ def test_a_missing_released_label_can_leak():
     assert verdict(day.with_columns(z=only)) == "violated this_night"
 
 
-def with_hours(random: np.random.Generator, rows: int) -> pl.DataFrame:
+def with_hours(random, rows):
     """Return an honest day on which the share of ones depends on the hour, as everywhere."""
     day = honest(random, rows)
     share = np.where(day["time"].dt.hour().to_numpy() < 3, 0.03, 0.4)

@@ -1,7 +1,5 @@
 """Location of a leak: a leak planted in some rows is named, and no other rows are."""
 
-import pathlib
-
 import numpy as np
 import polars as pl
 import pytest
@@ -10,16 +8,15 @@ from scipy.special import expit
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.score_tables import EMPTY_LAKE, audit, put_folder, tables
-from workers.audit.locate import Located, locate
+from workers.audit.locate import locate
 from workers.executors import InProcess
 from workers.plan import Plan
-from workers.warehouse.schema import AuditRecord
 
 PLAN = Plan(repetitions=2, minimum_slice_records=300)
 CONTEXT = ("age", "place", "kind")
 
 
-def rows(leaks: pl.Expr, *, seed: int = 0, many: int = 6_000, leak: float = 1.5) -> pl.DataFrame:
+def rows(leaks, *, seed=0, many=6_000, leak=1.5):
     """Return rows whose target knows the labels of training rows where `leaks` holds.
 
     It moved everywhere else as far, by chance. Each row of a twentieth comes twice.
@@ -47,15 +44,15 @@ def rows(leaks: pl.Expr, *, seed: int = 0, many: int = 6_000, leak: float = 1.5)
     )
 
 
-def audited(folder: pathlib.Path, frame: pl.DataFrame, plan: Plan = PLAN) -> AuditRecord:
+def audited(folder, frame, plan=PLAN):
     return audit(tables(put_folder(folder, frame), context=CONTEXT), plan=plan)
 
 
-def located(folder: pathlib.Path, frame: pl.DataFrame) -> Located:
+def located(folder, frame):
     return locate(audited(folder, frame), EMPTY_LAKE, InProcess())
 
 
-def named(found: Located) -> dict[str, float]:
+def named(found):
     return {one.segment: one.epsilon_lower for one in found.segments if one.named}
 
 

@@ -37,7 +37,6 @@ from workers.audit.declaration import claim_of
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder
-from workers.lake.manifest import LabelColumn
 from workers.plan import Plan
 from workers.scan.label_pass import scan_labels
 from workers.scan.partial_results import Game, LabelPass
@@ -51,17 +50,17 @@ LABELS = pytest.mark.parametrize("label", [BINARY, THREE], ids=["binary", "multi
 
 
 def two_days(
-    folder: pathlib.Path,
+    folder,
     *,
-    rows: int = 3_000,
-    label: LabelColumn = BINARY,
-    epsilon: float,
-    proxy: dict[str, Any] = SHALLOW,
-    target: dict[str, Any] = MEMORISE,
-    chances: tuple[Any, Any] = (None, None),
-    row_group_size: int = 1024,
-    **shown: Any,
-) -> Lake:
+    rows=3000,
+    label=BINARY,
+    epsilon,
+    proxy=SHALLOW,
+    target=MEMORISE,
+    chances=(None, None),
+    row_group_size=1024,
+    **shown,
+):
     """Return a lake of a proxy of one day and a target of the next, with these `chances`."""
     lake = Lake(str(folder))
     for seed, (day, parameters) in enumerate({EVE: proxy, DAY: target}.items()):
@@ -72,7 +71,7 @@ def two_days(
     return lake
 
 
-def other_labels(lake: Lake, label: LabelColumn) -> None:
+def other_labels(lake, label):
     """Put rows that training never saw in the place of the audited day's."""
     put_labels(lake, DAY, label_rows(3000, seed=99, label=label), row_group_size=1024)
 
@@ -234,7 +233,7 @@ def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(tmp_
 KEY = 17
 
 
-def files(folder: pathlib.Path) -> dict[str, tuple[str, int]]:
+def files(folder):
     """Return each file's digest and its time of change."""
     return {
         str(path.relative_to(folder)): (
@@ -256,7 +255,7 @@ def test_an_audit_leaves_data_and_models_as_they_are(tmp_path):
     assert files(tmp_path) == before
 
 
-def always(target: np.ndarray, _: np.ndarray) -> np.ndarray:
+def always(target, _):
     """Be an adversary that always says the same: it is right where the coin says it, too."""
     return np.ones(target.shape)
 

@@ -1,5 +1,4 @@
 import logging
-from typing import Any
 
 import pytest
 
@@ -9,9 +8,7 @@ from tests.support.lake import DAY, EVE, PLAN, clone_model, edit_manifest, figur
 from workers.audit.request import Request
 from workers.audit.scanned_night import ScannedNight
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import Executor, InProcess
-from workers.lake.layout import Lake
-from workers.warehouse.schema import AuditRecord
+from workers.executors import InProcess
 
 MODELS = ("good", "second", "third")
 
@@ -26,7 +23,7 @@ def lake(tmp_path_factory):
     return made
 
 
-def audited(lake: Lake, executor: Executor) -> list[AuditRecord]:
+def audited(lake, executor):
     return list(run_audits(lake, DAY, [Request(each, PLAN) for each in MODELS], executor=executor))
 
 
@@ -37,7 +34,7 @@ def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_p
     together, seen = audited(lake, InProcess()), []
 
     class Backwards(InProcess):
-        def map(self, function: Any, shared: Any, items: Any) -> Any:
+        def map(self, function, shared, items):
             for some in (tasks := list(reversed(list(items)))):
                 seen.extend((number, inputs.source.model_bytes) for number, inputs in some)
             return super().map(function, shared, tasks)

@@ -3,7 +3,6 @@
 import datetime as dt
 import functools
 import math
-import pathlib
 
 import numpy as np
 import polars as pl
@@ -24,7 +23,6 @@ from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.sources.label_releases import ReleasedLabels, ReleasedNight
 from workers.warehouse.nights_together import commit_nights, with_windows
-from workers.warehouse.schema import AuditRecord
 from workers.warehouse.standings import by_recurrence, recurs_from
 from workers.warehouse.store import Warehouse
 
@@ -41,7 +39,7 @@ DECLARED = Privacy(
 )
 
 
-def night(folder: pathlib.Path, day: dt.date, truth: float, *, rows: int = 3_335) -> pl.DataFrame:
+def night(folder, day, truth, *, rows=3_335):
     """Write one day of randomized response at `truth` below a folder of days, and return it."""
     random = np.random.default_rng([day.toordinal(), 7])
     true = random.integers(0, 2, rows)
@@ -59,9 +57,7 @@ def night(folder: pathlib.Path, day: dt.date, truth: float, *, rows: int = 3_335
     return table
 
 
-def request(
-    folder: pathlib.Path, *, privacy: Privacy | None = DECLARED, **changes: object
-) -> Request:
+def request(folder, *, privacy=DECLARED, **changes):
     """Return a request for the labels of a folder."""
     told = {"table": str(folder), "true": "y", "released": "z", "record": "id", **changes}
     labels = ReleasedLabels.model_validate(told)
@@ -69,7 +65,7 @@ def request(
     return Request("platform", PLAN, external_inputs=given)
 
 
-def audited(asked: Request, day: dt.date = DAY) -> AuditRecord:
+def audited(asked, day=DAY):
     ((record,),) = run_batches(Lake("/nowhere"), day, [asked], executor=InProcess())
     return record
 

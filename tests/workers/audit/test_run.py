@@ -37,23 +37,22 @@ from workers.audit.request import Inputs, Request
 from workers.audit.run import run_batches
 from workers.executors import InProcess
 from workers.labels.parquet import read_footer
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
-from workers.warehouse.schema import AuditRecord
 
 
-def relabel(lake: Lake, frame: pl.DataFrame, *, row_group_size: int | None = None) -> None:
+def relabel(lake, frame, *, row_group_size=None):
     label_path(lake, "flights").unlink()
     put_labels(lake, DAY, frame, row_group_size=row_group_size)
 
 
-def rows_of(lake: Lake) -> pl.DataFrame:
+def rows_of(lake):
     return pl.read_parquet(label_path(lake, "flights"))
 
 
-def numbers(record: AuditRecord) -> dict[str, Any]:
+def numbers(record):
     """Return what was measured, without what identifies the inputs."""
     named = {"audit_id", "labels_digest"}
     return {
@@ -312,7 +311,7 @@ def test_the_declaration_is_copied_into_the_record(lake):
     assert {promise.guarantee for promise in record.promises} == {"declared"}
 
 
-def clones(lake: Lake, many: int) -> list[str]:
+def clones(lake, many):
     """Return the names of `good` and of so many copies, which share its labels."""
     names = [f"copy-{number}" for number in range(many)]
     for name in names:

@@ -1,8 +1,6 @@
 import os
-import pathlib
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ from workers.executors import InProcess
 from workers.plan import Plan
 from workers.versions import METHOD_VERSION
 from workers.warehouse.record_digest import record_digest, seal
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRow
 from workers.warehouse.store import Warehouse
 from workers.warehouse.table_row import TableRow
 from workers.warehouse.tables import PARTS, TABLES
@@ -41,11 +39,11 @@ def record(template):
     return seal(recorded(template, SLICED))
 
 
-def with_audit(record: AuditRecord, **changes: Any) -> AuditRecord:
+def with_audit(record, **changes):
     return record.model_copy(update={"audit": record.audit.model_copy(update=changes)})
 
 
-def committed(folder: pathlib.Path, record: AuditRecord) -> tuple[Warehouse, str]:
+def committed(folder, record):
     warehouse = Warehouse(str(folder / "warehouse"))
     warehouse.commit(record)
     return warehouse, record.audit.audit_id

@@ -1,8 +1,5 @@
 """A night's holdout is known again, whatever labels and models say and however its rows lie."""
 
-import pathlib
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -16,17 +13,17 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 
 
-def sketched(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> str | None:
+def sketched(folder, frame, **changes):
     """Return the sketch of a score table's audit."""
     (wealth,) = recorded(folder, frame, **changes).wealth
     return wealth.holdout_sketch
 
 
-def arm(frame: pl.DataFrame, word: str) -> pl.DataFrame:
+def arm(frame, word):
     return frame.filter(pl.col("split") == word)
 
 
-def with_other_training(held: pl.DataFrame, seed: int) -> pl.DataFrame:
+def with_other_training(held, seed):
     trained = arm(learner(800, seed=seed), "train")
     return pl.concat([trained, held]).sample(fraction=1.0, shuffle=True, seed=seed)
 

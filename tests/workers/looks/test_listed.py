@@ -17,8 +17,7 @@ from tests.support.score_tables import EMPTY_LAKE, predictions, put_folder, tabl
 from tests.support.two_models import REQUESTS, lake_of_two
 from workers.audit.request import Request
 from workers.audit.run import find_inputs
-from workers.labels.shards import Piece, WorkUnit
-from workers.lake.layout import Lake
+from workers.labels.shards import Piece
 from workers.looks.hashed_kinds import HashedKinds
 from workers.looks.listed import LOOKS, added, check_looks, remarks_of_looks
 from workers.looks.look import Findings, Look, Looks
@@ -29,7 +28,7 @@ from workers.scan.work_unit import scan_work_unit
 from workers.sources.scores.supplied import SuppliedScores
 
 
-def shared_pass(lake: Lake, *requests: Request) -> LabelPass:
+def shared_pass(lake, *requests):
     """Return the pass of models that share their labels."""
     inputs = [find_inputs(lake, DAY, request) for request in requests]
     games = {number: found.game for number, found in enumerate(inputs)}
@@ -38,7 +37,7 @@ def shared_pass(lake: Lake, *requests: Request) -> LabelPass:
     return LabelPass(root, partition, games)
 
 
-def row_groups(shared: LabelPass) -> list[Piece]:
+def row_groups(shared):
     """Return each row group of the day."""
     root = pathlib.Path(shared.lake.uri)
     counted = [
@@ -48,7 +47,7 @@ def row_groups(shared: LabelPass) -> list[Piece]:
     return [Piece(file, index, index + 1) for file, groups in counted for index in range(groups)]
 
 
-def scanned(shared: LabelPass, unit: WorkUnit) -> dict[int, PartialResult]:
+def scanned(shared, unit):
     """Return what a work unit comes to, by game."""
     return scan_work_unit(shared, unit)[1].parts
 
@@ -118,7 +117,7 @@ def test_work_units_and_company_are_nothing_to_a_look(parts):
             assert whole.looks == one_by_one.looks
 
 
-def findings(looks: Looks) -> Findings:
+def findings(looks):
     nobody: Any = None
     return Findings(nobody, nobody, looks, 0)
 
@@ -129,14 +128,14 @@ class Loud(Look):
     __slots__ = ()
 
     @classmethod
-    def see(cls, seen: Any) -> None:
+    def see(cls, seen):
         """Nothing."""
 
-    def check(self, _: Findings) -> None:
+    def check(self, _):
         """Refuse."""
         raise ZeroDivisionError(type(self).__name__)
 
-    def remarks(self, _: Findings) -> Any:
+    def remarks(self, _):
         """Say its name."""
         return [type(self).__name__]
 

@@ -25,7 +25,7 @@ ROWS = 800
 NOTHING = NearCopies(Counter(), Counter())
 
 
-def _copies() -> dict[str, pl.Expr]:
+def _copies():
     trained, late = pl.col("split") == "train", pl.col("late")
     noise = pl.lit(np.random.default_rng(7).normal(scale=0.1, size=ROWS))
     hardly = pl.int_range(pl.len()) % 200 == 0  # one in 200 is another
@@ -66,16 +66,16 @@ class Told:
     features: tuple[Feature, ...] = FEATURES
     label: LabelColumn = BINARY
 
-    def labels(self, batch: Batch) -> Any:
+    def labels(self, batch):
         """Return the class indices, and what is bad."""
         return batch.labels(self.label)
 
-    def arms(self, batch: Batch) -> Any:
+    def arms(self, batch):
         """Return what `split` says."""
         return batch.arms()
 
 
-def judged(rows: pl.DataFrame, source: Any = Told()) -> NearCopies:
+def judged(rows, source=Told()):
     return near_copies(Batch(rows.to_arrow(), "x", ("x", 0, 0)), source, None)
 
 

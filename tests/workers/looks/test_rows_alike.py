@@ -1,7 +1,5 @@
 """Rows that belong together, held out together or logged twice: found, and never by chance."""
 
-from collections.abc import Callable
-
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -97,7 +95,7 @@ def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either():
     assert not RowsAlike(crossing, ValueSketch.zero(), tuple(near)).divided_whole()
 
 
-def held_whole(random: np.random.Generator) -> ValueSketch:
+def held_whole(random):
     """Return a sketch of 200 values of three independent rows each, in one arm."""
     hashes = np.repeat(random.integers(0, 2**63, 200).astype(np.uint64), 3)
     train, labels = np.repeat(random.random(200) < 0.7, 3), random.integers(0, 2, 600)
@@ -157,7 +155,7 @@ def test_the_unit_that_is_named_is_audited(tmp_path):
     assert row.detail == "answers_as_proxy"
 
 
-def _bucketed(random: np.random.Generator, buckets: int) -> pl.Expr:
+def _bucketed(random, buckets):
     """A column by which rows were held out, that says nothing else of them."""
     held = pl.col("split") == "holdout"
     numbers = pl.lit(random.integers(0, buckets // 5, 4_000) * 5)
@@ -218,14 +216,7 @@ def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(tm
     assert row.detail in {None, "arms_differ"}, row.reason
 
 
-def logged(
-    random: np.random.Generator,
-    *,
-    twice: float,
-    events: int = 3_000,
-    epsilon: float = 2.0,
-    prior: Callable[[int], np.ndarray] | None = None,
-) -> pl.DataFrame:
+def logged(random, *, twice, events=3_000, epsilon=2.0, prior=None):
     """Return rows of events, some of them logged twice, each row with a response of its own."""
     chance = random.uniform(0.1, 0.9, events) if prior is None else prior(events)
     label = random.random(events) < chance

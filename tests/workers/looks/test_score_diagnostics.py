@@ -1,14 +1,12 @@
 """Traces of mistakes in supplied probabilities: seen where they are, and not in honest models."""
 
-import pathlib
-
 import polars as pl
 import pytest
 
 from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
 
 
-def reason(place: pathlib.Path, frame: pl.DataFrame, **changes: object) -> str:
+def reason(place, frame, **changes):
     row = audit(tables(put_folder(place, frame), **changes)).audit
     assert row.status == "evaluated", row.reason
     return str(row.reason)

@@ -123,7 +123,7 @@ def test_nothing_is_said_of_days_that_training_saw(lake):
     assert OTHERS not in row.reason
 
 
-def of_several_days(lake: Lake) -> None:
+def of_several_days(lake):
     """Have the manifests say that training began a month before."""
     trained = {"first": "2026-02-01", "last": str(DAY), "split": "train"}
     edit_manifest(lake, "good", DAY, trained_on=trained)

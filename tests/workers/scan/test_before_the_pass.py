@@ -2,7 +2,6 @@
 
 import dataclasses
 import pathlib
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,17 +16,15 @@ from tests.support.score_tables import put_folder, score_rows, tables
 from tests.support.tiers import tiered
 from tests.workers.sources.scores.test_supplied import scored
 from workers.executors import InProcess
-from workers.plan import Plan
 from workers.scan import before_the_pass
 from workers.scan.before_the_pass import with_students
 from workers.scan.fitted import FittedStudent, StudentSample, fitted
 from workers.scan.partial_results import Game, LabelPass
 from workers.sources.scores.supplied import SuppliedScores, find_scores
-from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.standings import recurs_from
 
 
-def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFrame:
+def learner(rows=3_000, *, seed=0, leak=0.0):
     """Return rows of a target that learned a surface of two features, which the proxy lacks."""
     random = np.random.default_rng(seed)
     age, place = random.normal(size=rows), random.integers(0, 6, rows)
@@ -49,22 +46,20 @@ def learner(rows: int = 3_000, *, seed: int = 0, leak: float = 0.0) -> pl.DataFr
     )
 
 
-def recorded(
-    folder: pathlib.Path, frame: pl.DataFrame, *, plan: Plan = PLAN, **changes: Any
-) -> AuditRecord:
+def recorded(folder, frame, *, plan=PLAN, **changes):
     if not folder.exists():
         put_folder(folder, frame)
     return audit_scores(tables(folder, **changes), plan=plan)
 
 
-def audit(folder: pathlib.Path, frame: pl.DataFrame, **changes: Any) -> AuditRow:
+def audit(folder, frame, **changes):
     return recorded(folder, frame, **changes).audit
 
 
 CONTEXT = ("age", "place")
 
 
-def student_of(folder: pathlib.Path, frame: pl.DataFrame) -> Any:
+def student_of(folder, frame):
     """Return what the target's answers are held against beside the proxy's, if anything is."""
     if not folder.exists():
         put_folder(folder, frame)
@@ -177,7 +172,7 @@ def test_a_holdout_of_which_training_saw_all_is_suspect(tmp_path):
     assert "holdout_suspect" not in clean.reason
 
 
-def golden(seed: int, *, pull: float, rows: int = 6_000) -> pl.DataFrame:
+def golden(seed, *, pull, rows=6_000):
     """Return rows of a target that read no label, beside a proxy that learned the holdout's."""
     frame = learner(rows, seed=seed)
     random = np.random.default_rng([seed, 1])
@@ -233,7 +228,7 @@ def test_nights_beside_one_holdout_that_earlier_models_know_accuse_nobody(tmp_pa
         assert window_epsilon_lower(nights, recurring=bool(recurs[-1])) == 0.0
 
 
-def nights_beside_one(folder: pathlib.Path, seed: int) -> tuple[list[Night], list[str | None]]:
+def nights_beside_one(folder, seed):
     """Return ten nights beside the same 60 holdout rows, and the sketches of their holdouts."""
     held = golden(seed, pull=0.0, rows=400).filter(pl.col("split") == "holdout")[:60]
     truth = np.sin(2.0 * held["age"].to_numpy()) + 0.5 * (held["place"] == "place 2").to_numpy()
@@ -257,7 +252,7 @@ def nights_beside_one(folder: pathlib.Path, seed: int) -> tuple[list[Night], lis
 SLICED = PLAN.model_copy(update={"slices": ("half",), "minimum_slice_records": 50})
 
 
-def halved(frame: pl.DataFrame) -> pl.DataFrame:
+def halved(frame):
     """Return the rows with a slice column of two values."""
     return frame.with_columns(half=pl.Series(["first", "second"] * (frame.height // 2)))
 

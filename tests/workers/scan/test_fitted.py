@@ -10,7 +10,6 @@ from workers.executors import InProcess
 from workers.labels.columns import Batch
 from workers.lake.manifest import Feature
 from workers.scan.fitted import (
-    FittedSegments,
     StudentSample,
     as_objects,
     context_of,
@@ -69,7 +68,7 @@ def test_nothing_is_learned_of_no_rows():
     assert fitted(StudentSample.none()) is None
 
 
-def sample(rows: int = 400) -> StudentSample:
+def sample(rows=400):
     """Return rows of which the target says what their city is, and one number that says nothing."""
     random = np.random.default_rng(1)
     city = random.integers(0, 3, rows)
@@ -90,7 +89,7 @@ def sample(rows: int = 400) -> StudentSample:
     )
 
 
-def batch(cities: list[str | None]) -> Batch:
+def batch(cities):
     table = pl.DataFrame({"delay": [0.0] * len(cities), "city": cities}).to_arrow()
     return Batch(table, "somewhere", ("file", 0, 0))
 
@@ -185,7 +184,7 @@ FEATURES = (
 )
 
 
-def leaky() -> tuple[FittedSegments, pl.DataFrame, Batch]:
+def leaky():
     """Return segments of rows whose last feature is another word in each row, with these."""
     random = np.random.default_rng(0)
     age = random.normal(size=ROWS).round(2)
@@ -204,7 +203,7 @@ def leaky() -> tuple[FittedSegments, pl.DataFrame, Batch]:
     return fitted_segments(sample, share=0.05), frame, batch
 
 
-def named(segments: FittedSegments, batch: Batch) -> list[dict[str, np.ndarray]]:
+def named(segments, batch):
     """Return of each division which rows lie in the segment of each name in words."""
     return [
         {segments.words(division, name): groups == place for place, name in enumerate(names)}

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import logging
 from collections import Counter
-from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -194,9 +193,7 @@ def test_a_deadline_in_the_middle_gives_no_partial_number(lake):
     done: list[int] = []
 
     class Late(InProcess):
-        def total(
-            self, function: Any, shared: Any, items: Any, *, on_done: Any, deadline: Any
-        ) -> Any:
+        def total(self, function, shared, items, *, on_done, deadline):
             past = dt.datetime.now(dt.UTC)
             inside = super()
             if function is not scan_work_unit:  # students are fitted before

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privcore.attacks import OddsTally, SliceTallies, Tallies, UnitChoices, odds_tally
+from privcore.attacks import SliceTallies, Tallies, UnitChoices, odds_tally
 from privcore.lower_bounds import Secret
 from tests.support.lake import DAY, PLAN, without_files
 from tests.support.persons import units_of
@@ -30,12 +30,12 @@ from workers.scan.partial_results import (
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 
 
-def game(*, more: dict[str, Any] | None = None, **changes: Any) -> Game:
+def game(*, more=None, **changes):
     """Return a game of models whose files lie nowhere; `changes` of the source, `more` of it."""
     return Game(without_files(**changes), **{"plan": PLAN} | (more or {}))
 
 
-def scores(**changes: Any) -> ScoreSource:
+def scores(**changes):
     nowhere: Any = None
     return ScoreSource("ads", DAY, SuppliedScores(tables("scores", **changes)), nowhere)
 
@@ -43,17 +43,17 @@ def scores(**changes: Any) -> ScoreSource:
 SUSPICION = 0.5
 
 
-def student() -> FittedStudent:
+def student():
     nobody: Any = None
     return FittedStudent(nobody, None, (), (), SUSPICION)
 
 
-def segments(divisions: int) -> FittedSegments:
+def segments(divisions):
     nobody: Any = None
     return FittedSegments((), (), (nobody,) * (divisions - 1), np.zeros((0, 2)), ())
 
 
-def planned(**changes: Any) -> dict[str, Any]:
+def planned(**changes):
     return {"plan": PLAN.model_copy(update=changes)}
 
 
@@ -63,11 +63,11 @@ class Values:
 
     values: range
 
-    def __add__(self, other: "Values") -> "Values":
+    def __add__(self, other):
         return Values(range(len(self.values) + len(other.values)))
 
 
-def filled(unit: int) -> PartialResult:
+def filled(unit):
     """Return a result in whose every part there is another number."""
     parts: dict[str, Any] = {}
     for place, field in enumerate(dataclasses.fields(PartialResult), start=1):
@@ -81,7 +81,7 @@ def filled(unit: int) -> PartialResult:
     return PartialResult(**parts | {"slices": slices, "looks": looks} | known)
 
 
-def added(one: Any, other: Any) -> Any:
+def added(one, other):
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))
     return {name: one[name] + other[name] for name in one} if isinstance(one, dict) else one + other
@@ -191,7 +191,7 @@ def test_what_looks_counted_is_read_with_all_that_is_bad():
     assert found == Findings(asked.source, PLAN, looks, 80)
 
 
-def odds(records: int) -> OddsTally:
+def odds(records):
     chances = np.full((records, 2), 0.5)
     return odds_tally(chances, chances, np.zeros(records, dtype=np.int64))
 

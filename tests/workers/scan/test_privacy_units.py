@@ -31,15 +31,7 @@ from workers.plan import Plan
 PERSON = PLAN.model_copy(update={"privacy_unit": "person"})
 
 
-def lake_of_people(
-    folder: pathlib.Path,
-    *,
-    people: int,
-    rows: int,
-    seed: int,
-    both_arms: int = 0,
-    memorise: bool = False,
-) -> Lake:
+def lake_of_people(folder, *, people, rows, seed, both_arms=0, memorise=False):
     """Return a lake in which each person's `rows` rows are all alike, over several shards.
 
     The first `both_arms` people have rows in training and in the holdout.
@@ -125,7 +117,7 @@ def test_labels_repeated_within_persons_prove_nothing_where_nothing_leaks(tmp_pa
     assert positive["rows"] + refused > 4
 
 
-def fresh(lake: Lake, seed: int) -> None:
+def fresh(lake, seed):
     """Draw each person's label anew, so that no model has seen it."""
     random = np.random.default_rng(1000 + seed)
     path = next(pathlib.Path(lake.uri).glob(f"labels/flights/day={DAY}/*.parquet"))

@@ -37,7 +37,7 @@ from workers.executors import InProcess
 from workers.labels.parquet import read_row_group
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature
-from workers.plan import Plan, TrainingSampling
+from workers.plan import TrainingSampling
 from workers.scan import before_the_pass, partial_results, work_unit
 from workers.scan.before_the_pass import with_row_draws
 from workers.scan.partial_results import Game, LabelPass, RowDraw, may_be_large
@@ -45,7 +45,6 @@ from workers.scan.work_unit import players
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.sources.scores.supplied import ScoreSource, SuppliedScores
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRow
 
 ROWS = 1_600
 TRAINING, HOLDOUT = 600, 200
@@ -75,13 +74,13 @@ def lake(template, tmp_path):
     return copied(template, tmp_path)
 
 
-def audit(lake: Lake, plan: Plan = PLAN, **more: Any) -> AuditRow:
+def audit(lake, plan=PLAN, **more):
     more = {"executor": InProcess()} | more
     (record,) = run_audits(lake, DAY, [Request("good", plan)], **more)
     return record.audit
 
 
-def drawn(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
+def drawn(lake, monkeypatch):
     """Return the row groups and rows that play when the lake's model is audited."""
     found: set[tuple[int, int]] = set()
 
@@ -98,7 +97,7 @@ def drawn(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
     return found
 
 
-def relabel(lake: Lake) -> None:
+def relabel(lake):
     rows = pl.read_parquet(label_path(lake, "flights"))
     put_labels(lake, DAY, rows.with_columns(late=1 - pl.col("late")), row_group_size=300)
 
@@ -123,7 +122,7 @@ def test_a_day_of_fewer_rows_plays_whole(lake):
     assert "Lots" not in row.reason
 
 
-def counted(template: Lake, *, size: int = 16 << 20, **asked: Any) -> bool:
+def counted(template, *, size=16 << 20, **asked):
     """Return whether rows are counted of a model whose day has files of so many bytes."""
     checkpoints = find_checkpoints(template, "good", DAY, plan=PLAN)
     root, partition = checkpoints.find_partition(joining=NO_JOIN_NEEDED)
@@ -132,7 +131,7 @@ def counted(template: Lake, *, size: int = 16 << 20, **asked: Any) -> bool:
     calls = []
 
     class Counting(InProcess):
-        def fold(self, function: Any, *_: Any, **__: Any) -> Any:
+        def fold(self, function, *_, **__):
             calls.append(function)
 
     game = Game(source, PLAN.model_copy(update=asked))

@@ -2,13 +2,11 @@
 
 import dataclasses
 import datetime as dt
-import pathlib
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy.special import expit
 
@@ -43,7 +41,7 @@ from tests.support.score_tables import put_folder, tables
 from workers.labels.columns import Batch
 from workers.labels.shards import Partition, Piece
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import labels_folder
 from workers.plan import Plan, TrainingSampling
 from workers.scan.fitted import FittedStudent
 from workers.scan.partial_results import Game, LabelPass
@@ -58,7 +56,6 @@ from workers.scan.work_unit import (
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.checkpoints.label_places import LakeLabels
 from workers.sources.source import SharedScores
-from workers.warehouse.schema import AuditRow
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +79,7 @@ class Shard:
     row_group: int = 0
 
 
-def played(lake: Lake, shard: Shard, **plan: Any) -> Tally:
+def played(lake, shard, **plan):
     target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
     manifest = target.manifest.model_copy(update={"day": shard.day})
     target = dataclasses.replace(target, manifest=manifest)
@@ -124,14 +121,14 @@ ASKED: list[tuple[list[int], list[int]]] = []
 class Says(FittedStudent):
     """Says what is expected of each row, and notes which rows and folds it was asked about."""
 
-    def probabilities(self, batch: Batch, rows: Any, folds: Any) -> NDArray[np.float64]:
+    def probabilities(self, batch, rows, folds):
         assert batch is BATCH
         ASKED.append((rows.tolist(), folds.tolist()))
         classes: Any = self.student
         return EXPECTED[classes][rows]
 
 
-def scored(lake: Lake, classes: int, *, taught: bool = False, **plan: Any) -> ScoredBatch:
+def scored(lake, classes, *, taught=False, **plan):
     """Return a batch of 12 rows of the second of three days."""
     random, nobody = np.random.default_rng(classes), cast("Any", None)
     target, proxy = (random.dirichlet(np.ones(classes), 12) for _ in range(2))
@@ -230,7 +227,7 @@ def test_a_student_is_asked_about_each_row_of_a_person(lake):
         assert np.array_equal(beside.moved.worth, alone.moved.worth) is same
 
 
-def sampled(seed: int, *, keep: float = 0.2, leak: float = 0.0, rows: int = 20_000) -> pl.DataFrame:
+def sampled(seed, *, keep=0.2, leak=0.0, rows=20_000):
     """Return rows of which training keeps all positives and some negatives."""
     random = np.random.default_rng(seed)
     log_odds = random.normal(-1.5, 1.0, rows)
@@ -252,7 +249,7 @@ def sampled(seed: int, *, keep: float = 0.2, leak: float = 0.0, rows: int = 20_0
     ).filter(pl.Series(kept))
 
 
-def audit(folder: pathlib.Path, frame: pl.DataFrame, sampling: Any = None) -> AuditRow:
+def audit(folder, frame, sampling=None):
     if not folder.exists():
         put_folder(folder, frame)
     return audit_scores(tables(folder), plan=Plan(repetitions=4, sampling=sampling)).audit
