@@ -1,4 +1,3 @@
-import dataclasses
 import datetime as dt
 import gc
 import json
@@ -31,8 +30,7 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.tiers import rest_slow
-from workers.audit import proving, record
-from workers.audit.judge import Grounds
+from workers.audit.record import digest_of
 from workers.audit.request import Inputs, Request
 from workers.audit.run import run_batches
 from workers.executors import InProcess
@@ -67,8 +65,9 @@ def undisturbed(template):
     return recorded(template)
 
 
-def test_every_row_says_what_made_it(lake):
+def test_every_row_says_what_made_it(lake, undisturbed):
     record = recorded(lake, seed=11)
+    assert record.audit.audit_id != undisturbed.audit.audit_id
     digests = [manifest_of(lake, "good", day)["sha256"] for day in (DAY, EVE)]
     rows = (record.audit, *record.bounds, *record.promises)
     assert len(record.bounds) == 2 * 3 * len(PLAN.fractions)
@@ -84,14 +83,11 @@ def test_every_row_says_what_made_it(lake):
 
 
 def test_the_record_counts_both_arms_and_what_it_left_out(lake):
-    rows = rows_of(lake)
-    other = pl.when(pl.int_range(pl.len()) < 7).then(pl.lit("test")).otherwise(pl.col("split"))
-    nobody = pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(other)
-    changed = rows.with_columns(nobody.alias("split"))
+    rows, place = rows_of(lake), pl.int_range(pl.len())
+    other = pl.when(place < 3).then(None).when(place < 7).then(pl.lit("test")).otherwise("split")
+    changed = rows.with_columns(other.alias("split"))
     relabel(lake, changed)
-
     row = recorded(lake).audit
-
     assert row.excluded_records == 7
     assert row.records == changed.filter(pl.col("split") == "train").height
     assert row.control_records == changed.filter(pl.col("split") == "holdout").height
@@ -155,29 +151,26 @@ def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(lake, feature, value):
 
 
 @pytest.mark.parametrize(
-    "label",
-    rest_slow(
-        [
-            THREE,
-            LabelColumn(column="late", classes=(False, True)),
-            LabelColumn(column="late", classes=(-1, 0, 2, 10)),
-        ]
-    ),
-    ids=lambda label: "-".join(map(str, label.classes)),
+    "classes", rest_slow([list(THREE.classes), [False, True], [-1, 0, 2, 10]]), ids=str
 )
-def test_labels_may_be_numbers_words_or_truth_values(tmp_path, label):
-    lake = small_lake(tmp_path / "lake", label=label)
-    record = recorded(lake)
+def test_labels_may_be_numbers_words_or_truth_values(tmp_path, classes):
+    label = LabelColumn(column="late", classes=tuple(classes))
+    record = recorded(small_lake(tmp_path / "lake", label=label))
     row = record.audit
     assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
     assert (row.epsilon_declared, record.promises) == (None, ())
 
 
+def with_eve_at(lake, day):
+    """Put a copy of the eve's checkpoint on another day."""
+    shutil.copytree(model_path(lake, "good", EVE), model_path(lake, "good", day))
+    moved = {"first": str(day), "last": str(day), "split": "train"}
+    edit_manifest(lake, "good", day, day=str(day), trained_on=moved)
+
+
 def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(lake):
     older = DAY - dt.timedelta(days=7)
-    shutil.copytree(model_path(lake, "good", EVE), model_path(lake, "good", older))
-    moved = {"first": str(older), "last": str(older), "split": "train"}
-    edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
+    with_eve_at(lake, older)
     oldest = older - dt.timedelta(days=1)
     shutil.copytree(model_path(lake, "good", older), model_path(lake, "good", oldest))
     assert recorded(lake).audit.proxy_day == EVE
@@ -188,10 +181,8 @@ def test_the_latest_earlier_checkpoint_is_the_proxy_and_the_record_says_which(la
 
 
 def test_how_old_a_proxy_may_be_is_a_setting(lake):
-    older = DAY - dt.timedelta(days=3)
-    shutil.move(model_path(lake, "good", EVE), model_path(lake, "good", older))
-    moved = {"first": str(older), "last": str(older), "split": "train"}
-    edit_manifest(lake, "good", older, day=str(older), trained_on=moved)
+    with_eve_at(lake, DAY - dt.timedelta(days=3))
+    shutil.rmtree(model_path(lake, "good", EVE))
     assert recorded(lake, proxy_within_days=3).audit.status == "evaluated"
     assert recorded(lake, proxy_within_days=2).audit.detail == "missing_proxy"
 
@@ -220,32 +211,6 @@ def test_a_proxy_with_other_features_than_the_target_is_scored_on_its_own(lake, 
     assert row.status == "evaluated", row.reason
 
 
-@pytest.fixture(scope="module")
-def id_of(template):
-    """Yield what returns the id of one audit's record, had its plan been another."""
-    made: list[Grounds] = []
-
-    def keep(grounds):
-        made.append(grounds)
-        return record.evaluated_record(grounds)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(proving, "evaluated_record", keep)
-        patched.setattr(record, "slice_rows", lambda *_, **__: ())
-        as_audited = recorded(template).audit
-        (grounds,) = made
-
-        def again(**changes):
-            plan = PLAN.model_copy(update=changes)
-            request = dataclasses.replace(grounds.inputs.request, plan=plan)
-            inputs = dataclasses.replace(grounds.inputs, request=request)
-            planned = dataclasses.replace(grounds, inputs=inputs)
-            return record.evaluated_record(planned).audit.audit_id
-
-        assert again() == as_audited.audit_id
-        yield again
-
-
 CHANGES: dict[str, Any] = {
     "seed": 1,
     "fractions": (0.1, 1.0),
@@ -270,8 +235,9 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_audit_id_changes_with_every_part_of_the_plan(id_of, name):
-    assert id_of(**{name: CHANGES[name]}) != id_of()
+def test_the_audit_id_changes_with_every_part_of_the_plan(name):
+    other = PLAN.model_copy(update={name: CHANGES[name]})
+    assert digest_of("good", DAY, other, {}) != digest_of("good", DAY, PLAN, {})
 
 
 def test_every_part_of_the_plan_is_in_the_list_above():
@@ -364,8 +330,6 @@ def test_a_group_is_forgotten_before_the_next_one_is_read(lake, monkeypatch):
         alive.append(known() - before)
         return find(*given)
 
-    # `id_of` keeps what is proved of every audit from its first test on.
-    monkeypatch.setattr(proving, "evaluated_record", record.evaluated_record)
     before = known()
     monkeypatch.setattr(workers.audit.run, "find_inputs", watched)
     monkeypatch.setattr(workers.audit.run, "_MOST_MODELS", 2)
