@@ -83,7 +83,11 @@ def check_columns(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive rows of one shard, as they lie in the file; each column is converted once."""
+    """Consecutive rows of one shard, as they lie in the file; each column is converted once.
+
+    What reads a column raises NotEvaluableError where that is stored as a kind that is not asked
+    for, or holds values that polars does not know, or text that is not UTF-8.
+    """
 
     table: pa.Table
     path: str
@@ -91,12 +95,7 @@ class Batch:
     _made: dict[Any, Any] = field(default_factory=dict)
 
     def column(self, name: str) -> pl.Series:
-        """Return a column as it is stored.
-
-        Raises:
-            NotEvaluableError: it is of a kind, or holds values, that polars does not know, or text
-                that is not UTF-8.
-        """
+        """Return a column as it is stored."""
 
         def made() -> pl.Series:
             # polars panics at these, with words and a trace on the terminal.
@@ -109,11 +108,7 @@ class Batch:
         return self.once(name, name, made)
 
     def once(self, key: Any, name: str, make: Callable[[], Made]) -> Made:
-        """Return what is made of a column, once.
-
-        Raises:
-            NotEvaluableError: it holds values that cannot be read.
-        """
+        """Return what is made of a column, once."""
         if key not in self._made:
             with self._readable(name):
                 self._made[key] = make()
@@ -144,9 +139,6 @@ class Batch:
 
         A framework compares values (`workers.lake.formats`); text, "" where one is missing, tells
         categories apart, and no more.
-
-        Raises:
-            NotEvaluableError: it is stored as another kind.
         """
 
         def made() -> pl.Series:
@@ -165,9 +157,6 @@ class Batch:
         """Return a model's features as its framework takes them, under the model's names.
 
         `stored` gives each the name of the column that holds it.
-
-        Raises:
-            NotEvaluableError: one is stored as another kind.
         """
         numbers = NUMBERS[manifest.format]
         return pl.DataFrame(
@@ -187,9 +176,6 @@ class Batch:
         """Return class indices, -1 for a bad record, and what is bad, `among` some rows or all.
 
         `said` is where the classes are listed.
-
-        Raises:
-            NotEvaluableError: the column holds no classes at all.
         """
         column = self.column(label.column)
         if not _is_plain(column.dtype):
@@ -210,11 +196,7 @@ class Batch:
         return labels, self.bad_rows(bad, Reason.LABEL_INVALID, found)
 
     def arms(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row was trained on, and whether it was held out.
-
-        Raises:
-            NotEvaluableError: `split` is not stored as text.
-        """
+        """Return whether each row was trained on, and whether it was held out."""
 
         def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
             split = self.column(SPLIT)
@@ -233,12 +215,7 @@ class Batch:
         return self.once(("arms",), SPLIT, made)
 
     def groups(self, column: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """Return a slice column's values, ascending, and each row's index among them.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text, or a value
-                is no name.
-        """
+        """Return a slice column's values, ascending, and each row's index among them."""
 
         def made() -> tuple[tuple[str, ...], NDArray[np.int64]]:
             words = self._words(column, "slice", Reason.FEATURE_INVALID)
@@ -255,11 +232,7 @@ class Batch:
         return self.once(("groups", column), column, made)
 
     def groups_together(self, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """Return the values of some columns together, ascending, and each row's index among them.
-
-        Raises:
-            NotEvaluableError: as `groups`.
-        """
+        """Return some columns' values together, ascending, and each row's index among them."""
         names, codes = self.groups(columns[0])
         for column in columns[1:]:
             others, found = self.groups(column)
@@ -272,11 +245,7 @@ class Batch:
     def units(
         self, column: str, *, among: NDArray[np.bool_]
     ) -> tuple[NDArray[np.str_], BadRecords]:
-        """Return the person of each record, empty where there is none, and what is bad `among` all.
-
-        Raises:
-            NotEvaluableError: it is stored as a kind that has no single form as text.
-        """
+        """Return each record's person, empty where there is none, and what is bad `among` all."""
 
         def made() -> NDArray[np.str_]:
             words = self._words(column, "privacy unit", Reason.UNIT_INVALID)

@@ -16,8 +16,8 @@ from workers.labels.shards import BadRecords, Partition, find_days, find_partiti
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.sources.checkpoints.in_place_settings import LabelTable
+from workers.sources.tables.day_tables import DayRows
 from workers.sources.tables.table_files import TableDay, partition_of
-from workers.sources.tables.table_rows import DayRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from workers.lake.layout import Lake, patiently
 from workers.memory import memory_left
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.score_tables import ScoreTables
+from workers.sources.tables.day_tables import days_of, known_by
 from workers.sources.tables.table_files import TableDay
-from workers.sources.tables.table_rows import days_of, known_by
 
 _FILE = "joined.parquet"
 _RECORD = "privaudit: record"
@@ -118,11 +118,7 @@ def join(
 
 
 def _part(tables: ScoreTables, role: str, found: TableDay, also: Collection[str]) -> JoinPart:
-    """Return a table of the join, of which all footers were read.
-
-    Raises:
-        NotEvaluableError: a file lacks a column; of `context`, all files do.
-    """
+    """Return a table of the join, of which all footers were read."""
     record, day = tables.keys_of(role)
     columns = {
         name: f"{role}: {name}" if role and name != tables.known_at else name
@@ -198,11 +194,6 @@ def _rows_of_day(part: JoinPart, join: Join, room: int) -> pl.DataFrame:
     """Return a table's rows of the day.
 
     Of labels that came one after the other, those that training could know; in `room` bytes.
-
-    Raises:
-        NotEvaluableError: a file is damaged, was replaced, or stores a column otherwise than the
-            first file of its table; or all rows are more than one worker joins.
-        TransientError: storage kept failing.
     """
     root, columns = part.found.root, part.kinds.names
     frames = [_frame(Batch(part.kinds.empty_table(), part.found.name, ("", 0, 0)))]
@@ -271,11 +262,7 @@ def _one_each(
 
 
 def _compared_as(parts: tuple[JoinPart, ...]) -> type[pl.DataType] | None:
-    """Return as what records' names are compared; None where all tables store them as one kind.
-
-    Raises:
-        NotEvaluableError: records are neither text nor whole numbers.
-    """
+    """Return as what records' names are compared; None where all tables store them as one kind."""
     kinds = [part.kinds.field(part.record).type for part in parts]
     for part, kind in zip(parts, kinds, strict=True):
         if not (pa.types.is_integer(kind) or str(kind) in _TEXT):

@@ -37,8 +37,8 @@ from workers.sources.scores.score_tables import (
 )
 from workers.sources.source import Digests, SharedScores
 from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, TEXT, parquet_of
+from workers.sources.tables.day_tables import DayRows
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
-from workers.sources.tables.table_rows import DayRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,11 +290,7 @@ def _ask(place: TablePlace, question: str, **about: Any) -> tuple[Lake, dict[str
 
 
 def _listed(root: Lake, names: list[str], place: TablePlace) -> tuple[LabelFile, ...]:
-    """Return files with the sizes and times that storage gives them now.
-
-    Raises:
-        NotEvaluableError: one is gone, or listed twice, so that its rows would count twice.
-    """
+    """Return files with the sizes and times that storage gives them now."""
     files = []
     names = sorted(names)
     once = {posixpath.normpath(name) for name in names}

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from tests.support.lake import DAY, EVE
+from workers.sources.tables.day_tables import days_of, known_by
 from workers.sources.tables.table_days import as_day, days_among, days_named, may_hold
-from workers.sources.tables.table_rows import days_of, known_by
 
 NOON = dt.datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=dt.UTC)
 

@@ -21,9 +21,8 @@ from tests.support.score_tables import score_rows, tables
 from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables import table_child
-from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.day_tables import TablePlace, days_of
 from workers.sources.tables.table_files import find_day, look, newest_day, read_rows
-from workers.sources.tables.table_rows import days_of
 
 BOTH = pl.DataFrame({"day": [EVE] * 3 + [DAY] * 2, "x": range(5)})
 
