@@ -54,18 +54,14 @@ def convert(content: bytes, packed: str, kinds: dict[str, str] | None, rows: int
     try:
         digest = blake3(content).hexdigest()
         table = _read(_unpacked(content, packed) if packed else content, kinds)
-        if kinds is None:
-            names = table.column_names
-            columns = [_by_content(table[name]) for name in names]
-        else:
-            names = list(kinds)
-            columns = [_typed(table[name], name, kind) for name, kind in kinds.items()]
+        asked = dict.fromkeys(table.column_names) if kinds is None else kinds
+        columns = [_typed(table[name], name, kind) for name, kind in asked.items()]
     except _RefusedError as error:
         return {"refused": str(error)}
-    made = pa.table(columns, names=names)
+    made = pa.table(columns, names=list(asked))
     newest = {
         name: str(pc.max(column).as_py())[:10]
-        for name, column in zip(names, columns, strict=True)
+        for name, column in zip(asked, columns, strict=True)
         if pa.types.is_temporal(column.type) and column.null_count < len(column)
     }
     sink = io.BytesIO()
@@ -75,7 +71,7 @@ def convert(content: bytes, packed: str, kinds: dict[str, str] | None, rows: int
         kept, sink, compression="none", use_dictionary=False, write_statistics=False,
         row_group_size=_GROUP_ROWS,
     )  # fmt: skip
-    text = [name for name in names if pa.types.is_string(made.schema.field(name).type)]
+    text = [name for name in asked if pa.types.is_string(made.schema.field(name).type)]
     return WithBytes({"text": text, "newest": newest}, sink.getvalue())
 
 
@@ -209,71 +205,50 @@ def _why(said: str, wrong: list[Any]) -> str:
     return "is no CSV that can be read: write it anew, with quoted fields where they hold a comma"
 
 
-def _typed(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
-    if kind == TEXT:
+_AS_TIMES = ((None, pa.timestamp("us")), (None, pa.timestamp("us", "UTC")))
+_STORED: dict[str | None, tuple[tuple[str | None, pa.DataType], ...]] = {
+    FEATURE: ((_PLAIN, pa.float64()),),
+    FLAG: ((_FLAG, pa.bool_()),),
+    DAY: _AS_TIMES,
+    TIME: _AS_TIMES,
+    None: (
+        (_WHOLE, pa.int64()), (_PLAIN, pa.float64()), (_DATE, pa.date32()), (_FLAG, pa.bool_()),
+        *_AS_TIMES,
+    ),
+}  # fmt: skip
+"""As what a kind may be stored, where all values have the pattern: the first that holds them."""
+
+
+def _typed(column: pa.ChunkedArray, name: str, kind: str | None) -> pa.ChunkedArray:
+    """Return a column as its kind, or, for a look at an unknown table, as all its values allow."""
+    if kind == TEXT or (kind == DAY and _first_other(column, _DAY) is None):
         return column
-    if kind == DAY:
-        return column if _all(column, _DAY) else _times(column, name)
-    known = _known(column)
-    if kind == TIME:
-        return _times(known, name)
-    if kind == FLAG:
-        return _flags(known) if _all(known, _FLAG) else column
-    if kind == FEATURE:
-        return known.cast(pa.float64()) if _all(known, _PLAIN) else column
-    known = pc.utf8_trim_whitespace(known)
-    first = _first_other(known, _NUMBER)
-    if first is not None:
-        raise _RefusedError(
-            f"has in row {first + 1:,} below the names no number in {name!r}: write numbers with a "
-            "full stop, like 0.93, or name another column in the settings"
-        )
-    return known.cast(pa.float64())
-
-
-def _by_content(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as the kind that all its values have, for a look at an unknown table."""
-    known = _known(column)
-    if known.null_count == len(known):
-        return column
-    for pattern, kind in ((_WHOLE, pa.int64()), (_PLAIN, pa.float64()), (_DATE, pa.date32())):
-        if _all(known, pattern):
-            try:
-                return known.cast(kind)
-            except pa.ArrowInvalid:  # the 30th of February
-                return column
-    if _all(known, _FLAG):
-        return _flags(known)
-    try:
-        return _times(known, "")
-    except _RefusedError:
-        return column
-
-
-def _times(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        try:
-            return column.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    raise _RefusedError(
-        f"has in {name!r} values that are no times: write all of them like 2026-03-02T10:30:00, "
-        "or all with a zone, like 2026-03-02T10:30:00+01:00"
-    )
-
-
-def _flags(known: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.utf8_lower(known).cast(pa.bool_())
-
-
-def _known(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values, null where a word says that there is none."""
     absent = pc.is_in(column, value_set=_ABSENT)
-    return pc.if_else(absent, pa.scalar(None, pa.string()), column)
-
-
-def _all(column: pa.ChunkedArray, pattern: str) -> bool:
-    return _first_other(column, pattern) is None
+    known = pc.if_else(absent, pa.scalar(None, pa.string()), column)
+    if kind == NUMBER:
+        known = pc.utf8_trim_whitespace(known)
+        first = _first_other(known, _NUMBER)
+        if first is not None:
+            raise _RefusedError(
+                f"has in row {first + 1:,} below the names no number in {name!r}: write numbers "
+                "with a full stop, like 0.93, or name another column in the settings"
+            )
+        return known.cast(pa.float64())
+    if kind is None and known.null_count == len(known):
+        return column
+    values = column if kind == DAY else known
+    for pattern, stored in _STORED[kind]:
+        if pattern is None or _first_other(values, pattern) is None:
+            try:
+                return (pc.utf8_lower(values) if stored == pa.bool_() else values).cast(stored)
+            except pa.ArrowInvalid:  # the 30th of February
+                continue
+    if kind in {DAY, TIME}:
+        raise _RefusedError(
+            f"has in {name!r} values that are no times: write all of them like "
+            "2026-03-02T10:30:00, or all with a zone, like 2026-03-02T10:30:00+01:00"
+        )
+    return column
 
 
 def _first_other(column: pa.ChunkedArray, pattern: str) -> int | None:
