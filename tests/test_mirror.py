@@ -42,9 +42,6 @@ ELSEWHERE = {
         "workers.warehouse.schema workers.warehouse.table_row workers.warehouse.tables"
     ),
     "workers/test_contained.py": "workers.contained_child",
-    "workers/warehouse/test_night_windows.py": (
-        "workers.warehouse.model_nights workers.warehouse.night_row"
-    ),
     "workers/warehouse/test_views.py": "workers.warehouse.sql",
     "security/test_bounded_bytes.py": "workers.lake.limits",
     "flows/test_settings.py": "flows.commands.operate",

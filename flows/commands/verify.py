@@ -46,7 +46,7 @@ def not_the_days(warehouse: "Warehouse", audit_id: str) -> str:
     """Return that an audit is not its model's and day's verdict, and why; "" where it is."""
     import polars as pl
 
-    taken_back = warehouse.withdrawal(audit_id)
+    taken_back = warehouse.withdrawn([audit_id]).get(audit_id)
     if taken_back is not None:
         return plain_text(f"This audit was withdrawn: {taken_back.why}")
     known = warehouse.scan("audits").filter(pl.col("audit_id") == audit_id)

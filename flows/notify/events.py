@@ -163,7 +163,7 @@ def nights_of(rows: Sequence[AuditRow], settings: Settings) -> tuple[AuditedNigh
     """Return the rows that are stored and not withdrawn, with what other nights add to them."""
     warehouse = Warehouse(settings.warehouse)
     ids = {row.audit_id for row in rows}
-    found = audited_nights(warehouse, ids - warehouse.withdrawn(ids))
+    found = audited_nights(warehouse, ids - warehouse.withdrawn(ids).keys())
     return typed_rows(AuditedNight, found.sort("day", "model", "secret"))
 
 

@@ -34,7 +34,6 @@ from workers.warehouse.acknowledgements import (
     scope_of,
 )
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.night_row import EPSILON_STANDING, REFUTED, VERDICT
 from workers.warehouse.nights_together import AuditedNight, nights_together
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
@@ -151,7 +150,7 @@ def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str
     if len(days) == 1:  # the nights of that day are not before it, and the report lacks them
         nights = nights.filter(~pl.col("day").is_in(days))
     together = nights_together(warehouse, nights.filter(COUNTED_WITH_OTHERS)).select(
-        "audit_id", REFUTED, EPSILON_STANDING, VERDICT
+        "audit_id", "refuted_together", "epsilon_standing", "verdict_together"
     )
     of_claim: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for night in nights.join(together, on="audit_id", how="left").sort("day").to_dicts():
@@ -195,7 +194,7 @@ def _told(nights: Sequence[Mapping[str, Any]]) -> float | None:
     for night in nights:
         if (bound := bound_of(night)) is not None:
             told = bound if told is None or _grows(bound, told) else told
-        elif night[VERDICT] not in {None, Verdict.VIOLATED}:
+        elif night["verdict_together"] not in {None, Verdict.VIOLATED}:
             told = None
     return told
 

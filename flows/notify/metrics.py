@@ -20,7 +20,6 @@ from flows.settings import Settings
 from privcore.lower_bounds import Verdict
 from workers.warehouse.acknowledgements import acknowledgements, with_acknowledgements
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.nights_together import audited_nights
 from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
 
@@ -65,7 +64,9 @@ def latest_records(warehouse: Warehouse, models: Collection[str]) -> list[dict[s
     ).sort("day")
     # Years of nights are read by these columns alone, and the latest nights whole.
     latest = audited_nights(warehouse, known.unique(key, keep="last")["audit_id"]).sort(key)
-    violated = latest.filter(pl.col(VERDICT) == Verdict.VIOLATED).select(*key, last="day")
+    violated = latest.filter(pl.col("verdict_together") == Verdict.VIOLATED).select(
+        *key, last="day"
+    )
     until = _acknowledged(warehouse, known.join(violated, on=key))
     return [
         row | {"acknowledged_until": until.get((row["model"], row["secret"]))}
@@ -88,7 +89,7 @@ def _acknowledged(
     nights = nights.filter(COUNTED_WITH_OTHERS, reach)
     if nights.is_empty() or not acknowledgements(warehouse, nights["model"].unique().to_list()):
         return {}
-    refuting = (pl.col("verdict") == Verdict.VIOLATED) | pl.col(REFUTED)
+    refuting = (pl.col("verdict") == Verdict.VIOLATED) | pl.col("refuted_together")
     found = audited_nights(warehouse, nights["audit_id"]).filter(refuting).sort("day")
     return {
         (row["model"], row["secret"]): row["acknowledged_until"]
@@ -105,7 +106,7 @@ def metrics_text(
         samples["model_listed"].append(_sample("model_listed", 1.0, model=model))
     for one in latest:
         who = {"model": one["model"], "secret": one["secret"]}
-        why = {"verdict": one[VERDICT], "reason_code": one[REASON_CODE] or ""}
+        why = {"verdict": one["verdict_together"], "reason_code": one["reason_code_together"] or ""}
         samples["verdict"].append(_sample("verdict", 1.0, **who, **why))
         end = dt.datetime.combine(one["day"] + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         figures = {name: one[name] for name in _FIGURES} | {

@@ -18,7 +18,6 @@ from privcore.exceptions import AuditError, TransientError, is_failure
 from privcore.lower_bounds.question import named
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.maintenance import compact_crowded
-from workers.warehouse.night_row import VERDICT
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
 
@@ -141,7 +140,7 @@ def _violated(settings: Settings) -> str:
     found = [
         named(one["model"], one["secret"])
         for one in latest_records(Warehouse(settings.warehouse), listed)
-        if one[VERDICT] == Verdict.VIOLATED
+        if one["verdict_together"] == Verdict.VIOLATED
     ]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f" Violated at the last record: {', '.join(found[:_NAMED])}{more}." if found else ""

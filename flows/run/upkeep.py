@@ -17,7 +17,6 @@ from flows.settings import Settings
 from privcore.lower_bounds.verdicts import Verdict
 from workers.warehouse.acknowledgements import Acknowledgement, acknowledge
 from workers.warehouse.maintenance import delete_before
-from workers.warehouse.night_row import VERDICT
 from workers.warehouse.nights_together import withdraw_night
 from workers.warehouse.store import REFUTES, Warehouse
 
@@ -54,7 +53,7 @@ def _deletions(warehouse: Warehouse, day: dt.date, settings: Settings) -> Iterat
     going = warehouse.scan("audits").filter(named, pl.col("day") < day)
     counted = warehouse.collect(going.group_by("model").agg(REFUTES.sum()).sort("model"))
     latest = latest_records(warehouse, counted["model"])
-    violated = {one["model"] for one in latest if one[VERDICT] == Verdict.VIOLATED}
+    violated = {one["model"] for one in latest if one["verdict_together"] == Verdict.VIOLATED}
     for model, count in counted.iter_rows():
         what = f"of which {count} refute what {model} declared"
         if not count:

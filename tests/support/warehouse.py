@@ -17,7 +17,6 @@ from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from privcore.lower_bounds.windows import WINDOW_EPSILONS
 from tests.support.lake import DAY, PLAN
-from workers.warehouse.commit import as_arrow, as_stored
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import (
     AuditRecord,
@@ -30,7 +29,7 @@ from workers.warehouse.schema import (
     WealthRow,
 )
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import TABLES
+from workers.warehouse.tables import TABLES, as_arrow, as_stored
 
 INPUTS = {
     "exploratory": False,

@@ -1,7 +1,7 @@
 """Acknowledgements of violations: who knows of one, why, and until when. They change no verdict."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,9 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds import Verdict
 from privcore.rounding import down
 from workers.plain_text import plain_text
-from workers.warehouse.commit import shared
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRow, NoteKind, NoteRow
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import Warehouse, shared
 
 LONGEST = 28
 """Days after today up to which a violation may be acknowledged."""
@@ -85,15 +84,11 @@ def bound_of(night: Mapping[str, Any]) -> float | None:
     None where neither does. The night has the columns verdict, refuted_together, epsilon_lower and
     epsilon_standing.
     """
-    alone = night["verdict"] == Verdict.VIOLATED
-    proved = [
-        night[figure] or 0.0
-        for refuted, figure in (
-            (alone, "epsilon_lower"),
-            (night["refuted_together"], "epsilon_standing"),
-        )
-        if refuted
-    ]
+    proved: list[float] = []
+    if night["verdict"] == Verdict.VIOLATED:
+        proved.append(night["epsilon_lower"] or 0.0)
+    if night["refuted_together"]:
+        proved.append(night["epsilon_standing"] or 0.0)
     return max(proved, default=None)
 
 
@@ -136,40 +131,33 @@ def acknowledge(
             f"({LONGEST} days). Acknowledge it again when that day is near."
         )
     audit = warehouse.record(audit_id).audit
-    night = _current_night(warehouse, audit)
-    bound = bound_of(night)
+    models = pl.Series("model", [audit.model])
+    current = warehouse.current(every_secret=True, models=models, days=[audit.day])
+    mine = current.filter(pl.col("audit_id") == audit_id)
+    if mine.is_empty():
+        raise TerminalError(
+            f"The audit {audit_id} is not the current one of {audit.model} for {audit.day}: "
+            "acknowledge the audit that privaudit show --all prints."
+        )
+    bound = bound_of(with_windows(warehouse, mine).row(0, named=True))
     if bound is None:
         raise TerminalError(
             f"The audit {audit_id} of {audit.model} for {audit.day} is {audit.verdict}, and its "
             "nights together refute nothing: only a violation can be acknowledged."
         )
-    made = Acknowledgement(
-        audit.model, audit.day, scope_of(audit), now, by, why.strip(), until, bound
-    )
     row = NoteRow(
         **shared(audit),
         kind=NoteKind.ACKNOWLEDGED,
         noted_at=now,
         noted_by=by,
-        why=made.why,
+        why=why.strip(),
         until=until,
         epsilon_acknowledged=bound,
     )
     warehouse.insert_rows("audit_notes", (row,))
-    return made
-
-
-def _current_night(warehouse: Warehouse, audit: AuditRow) -> dict[str, Any]:
-    """Return the audit's row among the current ones, with its standing."""
-    models = pl.Series("model", [audit.model])
-    current = warehouse.current(every_secret=True, models=models, days=[audit.day])
-    mine = current.filter(pl.col("audit_id") == audit.audit_id)
-    if not mine.height:
-        raise TerminalError(
-            f"The audit {audit.audit_id} is not the current one of {audit.model} for {audit.day}: "
-            "acknowledge the audit that privaudit show --all prints."
-        )
-    return next(with_windows(warehouse, mine).iter_rows(named=True))
+    return Acknowledgement(
+        audit.model, audit.day, scope_of(audit), now, by, why.strip(), until, bound
+    )
 
 
 def acknowledgements(
@@ -179,22 +167,20 @@ def acknowledgements(
     made = warehouse.collect(warehouse.notes(NoteKind.ACKNOWLEDGED))
     if made.is_empty():
         return ()  # years of audits are not read for none
-    named = pl.col("audit_id").is_in(made["audit_id"].implode())
     withdrawn = warehouse.notes(NoteKind.WITHDRAWN)
-    audits = warehouse.scan("audits").filter(named).join(withdrawn, on="audit_id", how="anti")
-    if models is not None:
-        audits = audits.filter(pl.col("model").is_in(list(models)))
-    columns = ("audit_id", "noted_at", "noted_by", "why", "until", "epsilon_acknowledged")
+    audits = warehouse.scan("audits").filter(
+        pl.col("audit_id").is_in(made["audit_id"].implode()),
+        pl.lit(True) if models is None else pl.col("model").is_in(list(models)),  # noqa: FBT003
+    )
+    columns = ("noted_at", "noted_by", "why", "until", "epsilon_acknowledged")
     found = warehouse.collect(
-        made.lazy()
-        .select(columns)
-        .join(audits.select("audit_id", "day", *SCOPE), on="audit_id")
+        audits.join(withdrawn, on="audit_id", how="anti")
+        .select("audit_id", "day", *SCOPE)
+        .join(made.lazy().select("audit_id", *columns), on="audit_id")
         .sort("noted_at", "audit_id")
     )
     return tuple(
-        Acknowledgement(
-            row["model"], row["day"], scope_of(row), *(row[name] for name in columns[1:])
-        )
+        Acknowledgement(row["model"], row["day"], scope_of(row), *(row[name] for name in columns))
         for row in found.iter_rows(named=True)
     )
 
@@ -213,21 +199,17 @@ def with_acknowledgements(warehouse: Warehouse, audits: pl.DataFrame) -> pl.Data
     A violation that proves more than was acknowledged, or that was recorded after the last day, is
     not covered.
     """
-    shown = list(_shown(acknowledgements(warehouse), audits))
+    known = acknowledgements(warehouse)
+    covering = [_covering(known, night) for night in audits.iter_rows(named=True)]
+    shown = [
+        (None,) * len(_COLUMNS) if one is None else (one.until, one.noted_by, one.why)
+        for one in covering
+    ]
     return audits.hstack(pl.DataFrame(shown, schema=_COLUMNS, orient="row"))
 
 
-def _shown(
-    known: Sequence[Acknowledgement], audits: pl.DataFrame
-) -> Iterator[tuple[dt.date | None, str | None, str | None]]:
-    for night in audits.iter_rows(named=True):
-        bound, last = bound_of(night), latest_of(known, night)
-        if (
-            bound is None
-            or last is None
-            or is_larger(bound, last.epsilon)
-            or not last.covers_day(night["recorded_at"])
-        ):
-            yield None, None, None
-        else:
-            yield last.until, last.noted_by, last.why
+def _covering(known: Sequence[Acknowledgement], night: Mapping[str, Any]) -> Acknowledgement | None:
+    bound, last = bound_of(night), latest_of(known, night)
+    if bound is None or last is None or is_larger(bound, last.epsilon):
+        return None
+    return last if last.covers_day(night["recorded_at"]) else None

@@ -2,30 +2,25 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from privcore.lower_bounds import Secret
-from workers.warehouse.night_row import DATASET, LABEL_COLUMN, TRUST
 from workers.warehouse.store import CONFIGURED, Warehouse
 
-COLUMNS = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
-"""Columns of a declaration that are compared."""
-CLASSES = "classes"
-"""Column with the number of the label's classes, where it is known."""
 _OTHERWISE = {
-    DATASET: "Audited were labels of {was} until {until}, and are those of {now} on {day}: "
+    "dataset": "Audited were labels of {was} until {until}, and are those of {now} on {day}: "
     "see that training saw these.",
-    LABEL_COLUMN: "Audited was the label column {was!r} until {until}, and is {now!r} on {day}: "
+    "label_column": "Audited was the label column {was!r} until {until}, and is {now!r} on {day}: "
     "see that training used it as its label.",
     # What an owner supplied must not count as evidence of others.
-    TRUST: "The evidence was {was} until {until}, and is {now} on {day}: nights together begin "
+    "trust": "The evidence was {was} until {until}, and is {now} on {day}: nights together begin "
     "anew.",
     # Only nights with as many classes are in one window: a class that no row has begins anew.
-    CLASSES: "The label had {was} classes until {until}, and has {now} on {day}: "
+    "classes": "The label had {was} classes until {until}, and has {now} on {day}: "
     "bounds over several nights begin anew.",
 }
 _WORDS = {"replace": "replacing", "add_remove": "adding or removing", "simulate": "simulating"}
@@ -50,35 +45,26 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
     """
     if before is None:
         return None
-    changes = (
-        _declared_otherwise(before, now),
-        *(_manifest_otherwise(before, now, column) for column in _OTHERWISE),
-    )
-    return " ".join(filter(None, changes)) or None
-
-
-def _declared_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    if all(_compared(before, name) == _compared(now, name) for name in COLUMNS):
-        return ""
-    was, is_now = _worded(before), _worded(now)
-    if was == is_now:
-        was, is_now = (
-            f"{words} by {night['mechanism'] or 'no named mechanism'}"
-            for words, night in ((was, before), (is_now, now))
+    told = []
+    if _declared(before) != _declared(now):
+        words = [_worded(before), _worded(now)]
+        if words[0] == words[1]:
+            names = (night["mechanism"] or "no named mechanism" for night in (before, now))
+            words = [f"{words[0]} by {name}" for name in names]
+        told.append(
+            f"Declared was {words[0]} until {before['day']}, and is {words[1]} on {now['day']}."
         )
-    return f"Declared was {was} until {before['day']}, and is {is_now} on {now['day']}."
+    for column, sentence in _OTHERWISE.items():
+        was, is_now = before.get(column), now.get(column)
+        if was is not None and is_now is not None and was != is_now:
+            told.append(sentence.format(was=was, now=is_now, until=before["day"], day=now["day"]))
+    return " ".join(told) or None
 
 
-def _manifest_otherwise(before: Mapping[str, Any], now: Mapping[str, Any], column: str) -> str:
-    was, is_now = before.get(column), now.get(column)
-    if was is None or is_now is None or was == is_now:
-        return ""
-    return _OTHERWISE[column].format(was=was, now=is_now, until=before["day"], day=now["day"])
-
-
-def _compared(night: Mapping[str, Any], name: str) -> Any:
-    """Return a part of a declaration; the relation of none is not compared."""
-    return None if night["epsilon_declared"] is None else night[name]
+def _declared(night: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return the parts of a declaration that are compared; None where nothing is declared."""
+    parts = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
+    return None if night["epsilon_declared"] is None else tuple(night[name] for name in parts)
 
 
 def _worded(night: Mapping[str, Any]) -> str:
@@ -94,14 +80,17 @@ def _every_digit(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-_TARGET = {"target_sha256": "checkpoint", "target_manifest_sha256": "manifest"}
-_PROXY = {
-    "proxy_sha256": ("target_sha256", "checkpoint"),
-    "proxy_manifest_sha256": ("target_manifest_sha256", "manifest"),
-}
+_COMPARED = (
+    ("checkpoint of {day}", "target_sha256", "target_sha256"),
+    ("manifest of {day}", "target_manifest_sha256", "target_manifest_sha256"),
+    ("{labels} of {day}", "labels_digest", "labels_digest"),
+    ("proxy's checkpoint, of {proxy_day},", "proxy_sha256", "target_sha256"),
+    ("proxy's manifest, of {proxy_day},", "proxy_manifest_sha256", "target_manifest_sha256"),
+)
+"""Inputs, their columns, and those of the earlier records; of a proxy, when it was the target."""
 _COLUMNS = (
     *("audit_id", "model", "day", "proxy_day", "source", "plan", "method_version"),
-    *("revision", "recorded_at", "labels_digest", *_TARGET, *_PROXY),
+    *("revision", "recorded_at", *dict.fromkeys(column for _, column, _ in _COMPARED)),
 )
 _READ = ("slices", "privacy_unit", "sampling", "attribute", "days", "secret")
 """Fields of a plan that decide which columns of the labels are read, and so digested."""
@@ -131,7 +120,7 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     files = audits["target_sha256"].drop_nulls().unique()
     stored = warehouse.collect(
         warehouse.scan("audits")
-        .filter(of_models, pl.col("day") >= days.min(), pl.col("day") <= days.max())
+        .filter(of_models, pl.col("day").is_between(days.min(), days.max()))
         .filter(pl.col("day").is_in(days.implode()))
         .select(_COLUMNS)
         .sort("revision", "recorded_at", "audit_id")
@@ -150,40 +139,40 @@ def input_changes(warehouse: Warehouse, audits: pl.DataFrame) -> dict[str, str]:
     wanted, found = set(audits["audit_id"]), {}
     for (model, _), rows in by_day.items():
         for place, row in enumerate(rows):
-            if row["audit_id"] not in wanted:
-                continue
-            then = by_day.get((model, row["proxy_day"]), [])
-            told = [*_of_the_day(row, rows[:place]), *_of_the_proxy(row, then)]
-            told += _stale(row, first_of.get((model, row["target_sha256"])))
-            if told:
-                found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
+            if row["audit_id"] in wanted:
+                earlier, then = rows[:place][::-1], by_day.get((model, row["proxy_day"]), [])
+                told = list(_changed(row, earlier, then))
+                told += _stale(row, first_of.get((model, row["target_sha256"])))
+                if told:
+                    found[str(row["audit_id"])] = f"inputs_changed: {' '.join(told)}"
     return found
 
 
-def _of_the_day(row: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what of a day is not as an earlier record of it, the latest first, has it."""
-    told: dict[str, str] = {}
-    for before in reversed(list(earlier)):
-        for column, name in _TARGET.items():
-            if _differ(row[column], before[column]) and _are_files(column, row, before):
-                told.setdefault(name, _sentence(f"{name} of {row['day']}", row, column, before))
-        same = row["target_sha256"] == before["target_sha256"] and _way(row) == _way(before)
-        if same and _differ(row["labels_digest"], before["labels_digest"]):
-            what = "labels" if row["target_sha256"] else "score table's rows"
-            changed = _sentence(f"{what} of {row['day']}", row, "labels_digest", before)
-            told.setdefault("labels", changed)
-    return list(told.values())
+def _changed(
+    row: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]], then: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield what is not as in an earlier record of the day, or of the proxy's day."""
+    labels = "labels" if row["target_sha256"] else "score table's rows"
+    for what, column, was in _COMPARED:
+        others = then if column.startswith("proxy") else earlier
+        before = next((one for one in others if _differ(row, column, one, was)), None)
+        if before is not None:
+            yield (
+                f"The {what.format(**row, labels=labels)} changed after its audit: it was "
+                f"{before[was][:_DIGITS]} in the record {before['audit_id'][:8]} of "
+                f"{before['recorded_at']:%Y-%m-%d %H:%M} UTC, and is {row[column][:_DIGITS]} here."
+            )
 
 
-def _of_the_proxy(row: Mapping[str, Any], then: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what of the proxy is not as when it was the target."""
-    told: dict[str, str] = {}
-    for before in then:
-        for column, (was, name) in _PROXY.items():
-            if _differ(row[column], before[was]) and _are_files(column, row, before):
-                what = f"proxy's {name}, of {row['proxy_day']},"
-                told.setdefault(name, _sentence(what, row, column, before, was))
-    return list(told.values())
+def _differ(row: Mapping[str, Any], column: str, before: Mapping[str, Any], was: str) -> bool:
+    """Return whether two records that can be compared in a column have it otherwise."""
+    if row[column] is None or before[was] is None or row[column] == before[was]:
+        return False
+    if "manifest" in column:  # one that settings stand for changes with these
+        return row["source"] is None and before["source"] is None
+    if column == "labels_digest":
+        return row["target_sha256"] == before["target_sha256"] and _way(row) == _way(before)
+    return True
 
 
 def _stale(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> Iterator[str]:
@@ -198,25 +187,6 @@ def _stale(row: Mapping[str, Any], first: Mapping[str, Any] | None) -> Iterator[
         yield f"{told}, which is later: see which model was served after {row['day']}."
     else:
         yield f"{told}, so it was not trained on labels of {row['day']}: see which model is served."
-
-
-def _sentence(
-    what: str, row: Mapping[str, Any], column: str, before: Mapping[str, Any], was: str = ""
-) -> str:
-    return (
-        f"The {what} changed after its audit: it was {before[was or column][:_DIGITS]} in the "
-        f"record {before['audit_id'][:8]} of {before['recorded_at']:%Y-%m-%d %H:%M} UTC, and is "
-        f"{row[column][:_DIGITS]} here."
-    )
-
-
-def _differ(now: str | None, before: str | None) -> bool:
-    return now is not None and before is not None and now != before
-
-
-def _are_files(column: str, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Return whether both digests are of files: a manifest that settings stand for is none."""
-    return "manifest" not in column or row["source"] == before["source"] is None
 
 
 def _way(row: Mapping[str, Any]) -> tuple[Any, ...]:

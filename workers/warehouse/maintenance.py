@@ -10,7 +10,6 @@ import functools
 import logging
 from dataclasses import dataclass
 
-import deltalake
 import polars as pl
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
@@ -62,8 +61,10 @@ def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compact
             f"Files cannot be kept for {kept_days} days: a reader may still need them, keep them "
             "for 1 day or more."
         )
-    changes = {table: functools.partial(_compact, warehouse, table, kept_days) for table in STORED}
-    done = [warehouse.retry(table, change) for table, change in changes.items()]
+    done = (
+        warehouse.retry(table, functools.partial(_compact, warehouse, table, kept_days))
+        for table in STORED
+    )
     return [one for one in done if one is not None]
 
 
@@ -77,11 +78,10 @@ def compact_crowded(warehouse: Warehouse) -> list[Compacted]:
     for table in STORED:
         try:
             change = functools.partial(_compact, warehouse, table, KEPT_DAYS, MOST_FILES)
-            one = whole(warehouse.uri, change)
-            done += [] if one is None else [one]
+            done.append(whole(warehouse.uri, change))
         except (AuditError, CommitFailedError) as error:
             _log.warning("The table %s was not compacted: %s", table, error)
-    return done
+    return [one for one in done if one is not None]
 
 
 def _compact(
@@ -95,7 +95,8 @@ def _compact(
     kept = dict.fromkeys((_LOG_KEPT, _FILES_KEPT), f"interval {kept_days} days")
     if not kept.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(kept)
-    if before > MOST_FILES or (before > 1 and _bytes(delta) < _LARGE_BYTES):
+    size = pl.DataFrame(delta.get_add_actions(flatten=True))["size_bytes"].sum()
+    if before > MOST_FILES or (before > 1 and size < _LARGE_BYTES):
         rewrite(delta, rewriting())
     # Before the log is shortened, which forgets when files were replaced; and all files, since a
     # writer's own checkpoints forget it too.
@@ -105,11 +106,6 @@ def _compact(
     delta.create_checkpoint()
     delta.cleanup_metadata()
     return Compacted(table, before, len(delta.file_uris()), len(deleted))
-
-
-def _bytes(delta: deltalake.DeltaTable) -> int:
-    """Return the bytes of a table's data files."""
-    return int(pl.DataFrame(delta.get_add_actions(flatten=True))["size_bytes"].sum())
 
 
 def delete_before(warehouse: Warehouse, day: dt.date) -> int:

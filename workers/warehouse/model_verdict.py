@@ -2,29 +2,45 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from privcore.lower_bounds.question import conclusive
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-
-if TYPE_CHECKING:  # numba takes long
-    from workers.warehouse.standings import Standing
 
 REACH = 28
 """Days for which a violation stands while no night refutes or resolves it."""
 SOON = 28
 """Nights within which nights together count as conclusive soon."""
 _CLAIM = ("epsilon_declared", "delta_declared", "neighbors")
-COLUMNS = (
-    "reason_code",
-    "detail",
-    "epsilon_ceiling",
-    "sees_from",
-    "holdout_needed",
-    "privacy_unit",
-    "drill",
-)
-"""Columns of audits that are read of each night, beside those that nights are made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a model's nights say together, up to one of them.
+
+    Attributes:
+        refuted: whether they refute that every declaration was true.
+        nights: how many declared nights stand together; 0 where this one declares nothing.
+        sees_from: the smallest leak beyond each night's declaration, added to this one's, that
+            they would probably have refuted if every label of each had shown it; None where none.
+        conclusive_after: how many nights like these are conclusive together; None where no number.
+        repeat: whether labels or the holdout come again, so that nights do not add up.
+    """
+
+    refuted: bool = False
+    nights: int = 0
+    sees_from: float | None = None
+    conclusive_after: int | None = None
+    repeat: bool = False
+
+    @property
+    def missing(self) -> int | None:
+        """How many more nights like these are conclusive; None where none within `SOON` are."""
+        if self.conclusive_after is None or self.repeat:
+            return None
+        missing = max(1, self.conclusive_after - self.nights)
+        return missing if missing <= SOON else None
 
 
 def open_violations(nights: Sequence[Mapping[str, Any]], refuted: Sequence[bool]) -> list[bool]:
@@ -55,7 +71,7 @@ def open_violations(nights: Sequence[Mapping[str, Any]], refuted: Sequence[bool]
 
 def verdict_together(
     night: Mapping[str, Any],
-    standing: "Standing",
+    standing: Standing,
     *,
     open_violation: bool,
     ceiling: float | None,
@@ -91,25 +107,17 @@ def verdict_together(
     return Verdict.INCONCLUSIVE, _why_not(night, standing, code)
 
 
-def _why_not(night: Mapping[str, Any], standing: "Standing", code: ReasonCode | None) -> ReasonCode:
+def _why_not(night: Mapping[str, Any], standing: Standing, code: ReasonCode | None) -> ReasonCode:
     """Return why nights together are not conclusive, what mends it soonest first."""
     if standing.repeat:
         return ReasonCode.NIGHTS_REPEAT
-    if nights_missing(standing) is not None:
+    if standing.missing is not None:
         return ReasonCode.NIGHTS_NEEDED  # also where bets were held back tonight alone, by chance
     if code is ReasonCode.PROXY_WRONG:
         return code
     if night["holdout_needed"] is not None or code is ReasonCode.FEW_HELD_OUT:
         return ReasonCode.FEW_HELD_OUT
     return ReasonCode.TOO_SMALL
-
-
-def nights_missing(standing: "Standing") -> int | None:
-    """Return how many more nights like these are conclusive, within `SOON`; None where none are."""
-    if standing.conclusive_after is None or standing.repeat:
-        return None
-    missing = max(1, standing.conclusive_after - standing.nights)
-    return missing if missing <= SOON else None
 
 
 def least(*figures: float | None) -> float | None:

@@ -5,10 +5,12 @@ audited model that is trained on the same rows without one, shows whether a drop
 be seen: its e-values are held against what the first model declares.
 """
 
+import bisect
 import datetime as dt
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,52 +20,43 @@ from privcore.attacks import same_holdout
 from privcore.guarantees import Relation
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
+    Night,
     ReasonCode,
     refutes,
     standing_epsilons,
+    standing_length,
     window_epsilon_lower,
 )
 from workers.warehouse.changes import declaration_change
-from workers.warehouse.model_nights import (
-    ModelNights,
-    NightEvidence,
-    evidence_of,
-    in_groups,
-    model_nights,
-)
 from workers.warehouse.model_verdict import (
     REACH,
+    Standing,
     least,
-    nights_missing,
     open_violations,
     verdict_together,
 )
-from workers.warehouse.night_row import (
-    AVERAGED,
-    CONCLUSIVE_ON,
-    DECLARATION_CHANGE,
-    DRILL_REFUTED,
-    EPSILON_CEILING,
-    EPSILON_LOWER,
-    EPSILON_STANDING,
-    NIGHTS,
-    NIGHTS_REMARK,
-    REASON_CODE,
-    REFUTED,
-    SEES_FROM,
-    TRUST,
-    VERDICT,
-    NightRow,
-    NightsTogether,
-)
-from workers.warehouse.standings import COLUMNS as OF_STANDINGS
-from workers.warehouse.standings import Standing, by_recurrence
-from workers.warehouse.standings import standings as model_standings
-from workers.warehouse.store import COUNTED_WITH_OTHERS, Warehouse
+from workers.warehouse.schema import NightRow, NightsTogether
+from workers.warehouse.standings import by_recurrence, recurs_from, standings
+from workers.warehouse.store import CONFIGURED, COUNTED_WITH_OTHERS, Warehouse
 from workers.warehouse.tables import without_rows
 
+WINDOW = 28
+"""Length of a window in days."""
 _STANDING_SHARE = 0.25  # of a night's significance: one fifth of the plan's against four
+_AT_ONCE = 20_000
+"""Number of nights whose wealth is held at once: 130 MB, twice that where delta has a price."""
+_NAMED = ("audit_id", "model", "day")
+_OF_AUDITS = (
+    *(*_NAMED, "secret", "dataset", "label_column", "privacy_unit", "trust", "exploratory"),
+    *("verdict", "reason_code", "significance", "epsilon_ceiling", "sees_from"),
+    *("holdout_needed", "drill", "delta_declared", "mechanism"),
+)
+_CLAIM = ("family", "delta", "classes", "neighbors", "labels_recur", "method_version")
 _OF_STANDINGS = ("standing_price", "labels_recur", "holdout_sketch", "method_version")
+_OF_WEALTH = (
+    *(*_NAMED, *_CLAIM, "epsilon_declared", "standing_price", "holdout_sketch"),
+    *("claimed_log_wealth", "imagined_mean", "imagined_variance"),
+)
 _GAUSSIAN = "gaussian"
 
 
@@ -80,18 +73,172 @@ def epsilon_windows(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     has no row here, and adds to none: whoever chooses its plan would choose what the nights prove
     together.
     """
-    derived = ("model", "day", "audit_id", *NightsTogether.model_fields)
-    schema = without_rows(NightRow).select(derived).schema
+    schema = without_rows(NightRow).select(*_NAMED, *NightsTogether.model_fields).schema
     found = [pl.DataFrame(schema=schema)]
-    for histories in in_groups(model_nights(warehouse, audits)):
-        rows: list[dict[str, object]] = []
-        wealth = evidence_of(warehouse, histories)
-        named = {name for history in histories for name in history.rows["drill"].drop_nulls()}
+    histories = list(model_nights(warehouse, audits))
+    held = itertools.accumulate(len(history.needed()) for history in histories)
+    groups = itertools.groupby(zip(histories, held, strict=True), lambda one: one[1] // _AT_ONCE)
+    for some in ([history for history, _ in group] for _, group in groups):
+        wealth = evidence_of(warehouse, some)
+        named = {name for history in some for name in history.rows["drill"].drop_nulls()}
         drills = drill_nights(warehouse, named)
-        for history in histories:
-            rows += _of_model(history, wealth, drills)
+        rows = [row for history in some for row in _of_model(history, wealth, drills)]
         found.append(pl.DataFrame(rows, schema=schema))
     return pl.concat(found).sort("day", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class NightEvidence:
+    """Evidence of a night: for windows, for their ceiling, for standings."""
+
+    window: Night
+    ceiling: Night
+    standing: Night
+
+
+@dataclass(frozen=True)
+class ModelNights:
+    """One model's nights of one secret, in order, but those that were audited by a plan of one run.
+
+    Attributes:
+        model: whose.
+        rows: what is stored of each but its wealth, in the order of days.
+        wanted: indices of the nights that are asked about, ascending; not empty.
+        firsts: of nights of which a later audit counts, what is stored of the first, by index.
+    """
+
+    model: str
+    rows: pl.DataFrame
+    wanted: list[int]
+    firsts: Mapping[int, Mapping[str, Any]]
+
+    @functools.cached_property
+    def ids(self) -> list[str]:
+        """Return each night's audit."""
+        return self.rows["audit_id"].to_list()
+
+    @functools.cached_property
+    def days(self) -> list[dt.date]:
+        """Return each night's day."""
+        return self.rows["day"].to_list()
+
+    @functools.cached_property
+    def claims(self) -> list[tuple[object, ...]]:
+        """Return each night's claim and mode of trust; only nights of one stand in one window."""
+        return self.rows.select(*_CLAIM, "trust").rows()
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        """Return the index of the night with which each one's standing begins."""
+        starts: list[int] = []
+        for place, price in enumerate(self.rows["standing_price"]):
+            begun = starts[-1] if starts else 0
+            changed = place > 0 and self.claims[place] != self.claims[place - 1]
+            over = place - begun >= standing_length(price or 0.0)
+            starts.append(place if changed or over else begun)
+        return starts
+
+    def series(self) -> list[list[str]]:
+        """Return the nights' ids; where first audits had the same claim, also as these have it."""
+        first = {
+            place: row["audit_id"]
+            for place, row in self.firsts.items()
+            if tuple(row[name] for name in _CLAIM) == self.claims[place][: len(_CLAIM)]
+        }
+        at_first = [first.get(place, one) for place, one in enumerate(self.ids)]
+        return [self.ids, at_first] if first else [self.ids]
+
+    def needed(self) -> set[int]:
+        """Return the nights whose wealth some wanted night's window or standing needs."""
+        needed: set[int] = set()
+        for place in self.wanted:
+            needed.update(range(min(self.starts[place], self.window_of(place)), place + 1))
+        return needed
+
+    def window_of(self, place: int) -> int:
+        """Return the index of the first night within the days of the window that ends with one."""
+        earliest = max(1, self.days[place].toordinal() - WINDOW + 1)  # the calendar's first at most
+        return bisect.bisect_left(self.days, dt.date.fromordinal(earliest))
+
+
+def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNights]:
+    """Yield the current nights of every secret of these models, where some are asked about.
+
+    Without exploratory ones: whoever chooses a seed chooses what a night adds to the others.
+    """
+    models = audits["model"].unique()
+    current = warehouse.current(every_secret=True, models=models, columns=_OF_AUDITS)
+    wealth = (
+        warehouse.scan("audit_wealth")
+        .filter(pl.col("model").is_in(models.implode()))
+        .filter(pl.col("window_price").is_not_null())
+        .select(_OF_WEALTH)
+    )
+    stored = warehouse.collect(
+        wealth.join(current.lazy(), on=_NAMED, how="inner")
+        .filter(CONFIGURED)
+        .sort("model", "secret", "day")
+    )
+    firsts = _firsts(warehouse, stored, wealth)
+    asked = set(audits["audit_id"])
+    for (model, secret), rows in stored.group_by("model", "secret", maintain_order=True):
+        wanted = [place for place, one in enumerate(rows["audit_id"]) if one in asked]
+        if wanted:
+            named = ((model, secret, day) for day in rows["day"])
+            first = {place: firsts[key] for place, key in enumerate(named) if key in firsts}
+            yield ModelNights(str(model), rows, wanted, first)
+
+
+def _firsts(
+    warehouse: Warehouse, nights: pl.DataFrame, wealth: pl.LazyFrame
+) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the first audit of each night of which a later one counts, by the same method."""
+    first = warehouse.first_audits(nights["model"].unique())
+    if first.is_empty():
+        return {}
+    others = first.join(nights, on="audit_id", how="anti").join(
+        nights, on=("model", "day", "secret", "method_version"), how="semi"
+    )
+    stored = wealth.join(others.lazy().select("audit_id", "secret"), on="audit_id", how="inner")
+    rows = warehouse.collect(stored).iter_rows(named=True)
+    return {(row["model"], row["secret"], row["day"]): row for row in rows}
+
+
+def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
+    """Return the evidence of every audit that some window needs; none of a row that has none."""
+    needed = {
+        ids[one]: history.days[one]
+        for history in histories
+        for ids in history.series()
+        for one in history.needed()
+    }
+    first, last = min(needed.values()), max(needed.values())
+    window, ceiling, standing = "window_log_wealth", "ceiling_log_wealth", "standing_log_wealth"
+    stored = warehouse.collect(
+        warehouse.scan("audit_wealth")
+        .filter(pl.col("day") >= first, pl.col("day") <= last)  # whole files are passed over
+        .filter(pl.col("audit_id").is_in(list(needed)))
+        .select("audit_id", "window_price", "standing_price", window, ceiling, standing)
+        .drop_nulls([window, ceiling])  # no audit writes a price without wealth
+    )
+    others = stored.select("audit_id", "window_price", "standing_price").iter_rows()
+    wealth = zip(*(_by_strategy(stored[name]) for name in (window, ceiling, standing)), strict=True)
+    return {
+        audit_id: NightEvidence(
+            window=Night(of_window, price),
+            ceiling=Night(of_ceiling, price),
+            standing=Night(of_window, price) if own is None else Night(own, standing_price),
+        )
+        for (audit_id, price, standing_price), (of_window, of_ceiling, own) in zip(
+            others, wealth, strict=True
+        )
+    }
+
+
+def _by_strategy(lists: pl.Series) -> list[Any]:
+    """Return each night's wealth, shape (strategies, points); None where it is null."""
+    size = WINDOW_EPSILONS.size
+    return [None if one is None else one.to_numpy().reshape(-1, size) for one in lists]
 
 
 def _of_model(
@@ -100,15 +247,14 @@ def _of_model(
     drills: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Iterator[dict[str, object]]:
     """Yield the windows and standings that end with each wanted night of one model."""
-    proved = [_epsilons_standing(history, ids, wealth) for ids in history.series()]
+    lasting = _lasting(history, wealth)
     standing = _standings(history)
     near = sorted(standing)
     nights = history.rows[near].rows(named=True)
     still = open_violations(nights, [standing[place].refuted for place in near])
     violated = dict(zip(near, still, strict=True))
-    told = _first_repeats(history)
     for place in history.wanted:
-        row = history.rows.row(place, named=True)
+        row, stands = history.rows.row(place, named=True), standing[place]
         before = history.rows.row(place - 1, named=True) if place else None
         window = _window(history, place, wealth)
         drilled = drill_refuted_after(
@@ -119,28 +265,24 @@ def _of_model(
         )
         verdict, code = verdict_together(
             row,
-            standing[place],
+            stands,
             open_violation=violated[place],
-            ceiling=max(row["epsilon_ceiling"] or 0.0, window[EPSILON_CEILING]),
+            ceiling=max(row["epsilon_ceiling"] or 0.0, window["epsilon_ceiling_28_days"]),
             drill_refuted=None if drilled is None else drilled > 0,
         )
-        missing = nights_missing(standing[place]) if code is ReasonCode.NIGHTS_NEEDED else None
-        conclusive_on = missing and row["day"] + dt.timedelta(days=missing)
+        missing = stands.missing if code is ReasonCode.NIGHTS_NEEDED else None
         yield {
-            "model": history.model,
-            "day": row["day"],
-            "audit_id": row["audit_id"],
+            **{name: row[name] for name in _NAMED},
             **window,
-            EPSILON_STANDING: max(one[place] for one in proved),
-            REFUTED: standing[place].refuted,
-            NIGHTS: standing[place].nights,
-            SEES_FROM: least(standing[place].sees_from, row["sees_from"]),
-            CONCLUSIVE_ON: conclusive_on,
-            DRILL_REFUTED: drilled,
-            VERDICT: verdict,
-            REASON_CODE: code,
-            DECLARATION_CHANGE: declaration_change(before, row),
-            NIGHTS_REMARK: told.get(place),
+            **lasting[place],
+            "refuted_together": stands.refuted,
+            "nights_together": stands.nights,
+            "sees_from_together": least(stands.sees_from, row["sees_from"]),
+            "conclusive_on": missing and row["day"] + dt.timedelta(days=missing),
+            "drill_refuted_after": drilled,
+            "verdict_together": verdict,
+            "reason_code_together": code,
+            "declaration_change": declaration_change(before, row),
         }
 
 
@@ -160,48 +302,49 @@ def _window(
         recurring=recurs,
     )
     return {
-        AVERAGED: recurs,
-        EPSILON_LOWER: proved([one.window for one in nights]),
-        EPSILON_CEILING: proved([one.ceiling for one in nights]),
+        "nights_averaged": recurs,
+        "epsilon_lower_28_days": proved([one.window for one in nights]),
+        "epsilon_ceiling_28_days": proved([one.ceiling for one in nights]),
     }
 
 
-def _epsilons_standing(
-    history: ModelNights, ids: Sequence[str], wealth: Mapping[str, NightEvidence]
-) -> dict[int, float]:
-    """Return the standing's bound after each wanted night."""
-    found: dict[int, float] = {}
-    for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
+def _lasting(
+    history: ModelNights, wealth: Mapping[str, NightEvidence]
+) -> dict[int, dict[str, object]]:
+    """Return each wanted night's bound from all nights that stand, and that its holdout returned.
+
+    What was proved before a holdout came again stays proved, as the standing's verdict does: two
+    tests at the significance each.
+    """
+    found: dict[int, dict[str, object]] = {}
+    for start, group in itertools.groupby(history.wanted, key=history.starts.__getitem__):
         places = list(group)
-        proved = by_recurrence(
-            functools.partial(
-                standing_epsilons,
-                [wealth[one].standing for one in ids[start : places[-1] + 1]],
-                significance=history.rows["significance"][places[0]] * _STANDING_SHARE,
-            ),
-            history.recurs(start, places[-1]),
-        )
-        # What was proved before a holdout came again stays proved, as the standing's verdict does:
-        # two tests at the significance each.
-        risen = np.maximum.accumulate(proved)
-        found |= {place: float(risen[place - start]) for place in places}
-    return found
-
-
-def _first_repeats(history: ModelNights) -> dict[int, str]:
-    """Say of the night on which a standing's holdout first comes again that nights are averaged."""
-    found: dict[int, str] = {}
-    for start, group in itertools.groupby(history.wanted, key=lambda place: history.starts[place]):
-        sketches = history.rows["holdout_sketch"][start : list(group)[-1] + 1].to_list()
+        span = slice(start, places[-1] + 1)
+        sketches = history.rows["holdout_sketch"][span].to_list()
+        recurring = bool(history.rows["labels_recur"][start])
+        proved = [
+            by_recurrence(
+                functools.partial(
+                    standing_epsilons,
+                    [wealth[one].standing for one in ids[span]],
+                    significance=history.rows["significance"][places[0]] * _STANDING_SHARE,
+                ),
+                recurs_from(sketches, recurring=recurring),
+            )
+            for ids in history.series()
+        ]
+        risen = np.maximum.accumulate(np.max(proved, axis=0))
+        for place in places:
+            found[place] = {"epsilon_standing": float(risen[place - start]), "nights_remark": None}
         same = same_holdout(sketches)
-        if history.rows["labels_recur"][start] or (same < 0).all():
-            continue
-        first = int(np.argmax(same >= 0))
-        found[start + first] = (
-            f"The holdout of {history.days[start + first]} is that of "
-            f"{history.days[start + int(same[first])]}: from now on nights are averaged, since "
-            "they are not independent, and together they prove less. Hold out new rows every day."
-        )
+        again = int(np.argmax(same >= 0))
+        if same[again] >= 0 and not recurring and (first := start + again) in found:
+            was = history.days[start + int(same[again])]
+            found[first]["nights_remark"] = (
+                f"The holdout of {history.days[first]} is that of {was}: from now on nights are "
+                "averaged, since they are not independent, and together they prove less. Hold out "
+                "new rows every day."
+            )
     return found
 
 
@@ -212,24 +355,23 @@ def _standings(history: ModelNights) -> dict[int, Standing]:
     audit takes that back, as none does of a night that refutes alone. Two tests, each at the
     significance.
     """
-    rows = history.rows.select(*OF_STANDINGS, TRUST, "significance").rows(named=True)
+    rows = history.rows.rows(named=True)
+    first = [
+        {**history.firsts.get(place, row), "trust": row["trust"]} for place, row in enumerate(rows)
+    ]
     near = range(max(0, history.wanted[0] - REACH), history.wanted[-1] + 1)
     found: dict[int, Standing] = {}
     for allowed in {rows[place]["significance"] for place in near}:
         places = [one for one in near if rows[one]["significance"] == allowed]
         test = functools.partial(
-            model_standings,
+            standings,
             significance=allowed * _STANDING_SHARE,
             wanted=[one for one in history.wanted if one in places],
             near=places,
         )
         found |= test(rows)
         if history.firsts:
-            first = history.firsts
-            at_first = test(
-                [{**first.get(place, row), TRUST: row[TRUST]} for place, row in enumerate(rows)]
-            )
-            found |= {place: one for place, one in at_first.items() if one.refuted}
+            found |= {place: one for place, one in test(first).items() if one.refuted}
     return found
 
 
@@ -287,7 +429,7 @@ def drill_refuted_after(
     ]
     if not held:
         return None
-    together = model_standings(held, significance=significance, wanted=(), near=range(len(held)))
+    together = standings(held, significance=significance, wanted=(), near=range(len(held)))
     refuted = (one["alone"] or together[place].refuted for place, one in enumerate(held))
     return next((count for count, one in enumerate(refuted, 1) if one), 0)
 

@@ -11,7 +11,6 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Trust, Verdict
 from workers.plain_files import open_plain
-from workers.warehouse.night_row import REASON_CODE, REFUTED, VERDICT
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
 
@@ -55,15 +54,23 @@ def _with_verdicts_of_days(warehouse: Warehouse, found: pl.DataFrame) -> pl.Data
     if others.is_empty():
         return found
     # What another file's night proves alone is that file's.
-    together = pl.col(REFUTED) | (pl.col(REASON_CODE) == ReasonCode.EARLIER_NIGHT)
+    together = pl.col("refuted_together") | (
+        pl.col("reason_code_together") == ReasonCode.EARLIER_NIGHT
+    )
     nights, earlier = str(ReasonCode.NIGHTS_TOGETHER), str(ReasonCode.EARLIER_NIGHT)
-    code = pl.when(REFUTED).then(pl.lit(nights)).otherwise(pl.lit(earlier))
+    code = pl.when("refuted_together").then(pl.lit(nights)).otherwise(pl.lit(earlier))
     stood = with_windows(warehouse, others).filter(together).select(*key, stood=code)
     with_both = found.join(stood, on=key, how="left")
-    takes = pl.col("stood").is_not_null() & (pl.col(VERDICT) != Verdict.VIOLATED)
+    takes = pl.col("stood").is_not_null() & (pl.col("verdict_together") != Verdict.VIOLATED)
     return with_both.with_columns(
-        pl.when(takes).then(pl.lit(str(Verdict.VIOLATED))).otherwise(VERDICT).alias(VERDICT),
-        pl.when(takes).then("stood").otherwise(REASON_CODE).alias(REASON_CODE),
+        pl.when(takes)
+        .then(pl.lit(str(Verdict.VIOLATED)))
+        .otherwise("verdict_together")
+        .alias("verdict_together"),
+        pl.when(takes)
+        .then("stood")
+        .otherwise("reason_code_together")
+        .alias("reason_code_together"),
     ).drop("stood")
 
 
@@ -87,10 +94,10 @@ def serving_verdict(
         audits.filter(pl.col("secret") == Secret.RELEASED).select("model", "day").iter_rows()
     )
     rows = [
-        (_counts(Verdict(row[VERDICT]), row, accepted), row)
+        (_counts(Verdict(row["verdict_together"]), row, accepted), row)
         for row in audits.iter_rows(named=True)
-        if row["secret"] in of_labels or row[VERDICT] == Verdict.VIOLATED
-        if row[REASON_CODE] != ReasonCode.LABELS_PRIVATISED
+        if row["secret"] in of_labels or row["verdict_together"] == Verdict.VIOLATED
+        if row["reason_code_together"] != ReasonCode.LABELS_PRIVATISED
         or (row["model"], row["day"]) not in released
     ]
     if not rows:
@@ -105,7 +112,7 @@ def serving_verdict(
         why = "No audit that knows this file refutes what was declared for it."
         return worst, f"{why} {weakest.stands_on}"
     named = ", ".join(
-        f"{row['model']} on {row['day']} is {worst} ({row[REASON_CODE]})"
+        f"{row['model']} on {row['day']} is {worst} ({row['reason_code_together']})"
         for word, row in rows
         if word is worst
     )
@@ -115,5 +122,5 @@ def serving_verdict(
 
 def _counts(word: Verdict, row: Mapping[str, Any], accepted: Collection[ReasonCode]) -> Verdict:
     """Return as what an audit counts."""
-    taken = word is Verdict.INCONCLUSIVE and row[REASON_CODE] in set(accepted)
+    taken = word is Verdict.INCONCLUSIVE and row["reason_code_together"] in set(accepted)
     return Verdict.NOT_REFUTED if taken else word

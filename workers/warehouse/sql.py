@@ -12,9 +12,8 @@ import duckdb
 import polars as pl
 
 from privcore.exceptions import TerminalError
-from workers.warehouse.night_row import OF_COUNTED
 from workers.warehouse.nights_together import nights_together
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import OF_COUNTED, Warehouse
 from workers.warehouse.tables import TABLES
 
 VIEWS = ("epsilon_trend", "violations", "coverage", "promises")

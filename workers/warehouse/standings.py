@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,49 +20,9 @@ from privcore.lower_bounds import (
     sees_from_together,
     standing_length,
 )
+from workers.warehouse.model_verdict import Standing
 
 _Figure = TypeVar("_Figure", np.bool_, np.float64)
-
-COLUMNS = (
-    "epsilon_declared",
-    "standing_price",
-    "claimed_log_wealth",
-    "imagined_mean",
-    "imagined_variance",
-    "labels_recur",
-    "holdout_sketch",
-    "method_version",
-)
-"""Columns that are read of each night."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a model's nights say together, up to one of them.
-
-    Attributes:
-        refuted: whether they refute that every declaration was true.
-        nights: how many declared nights stand together; 0 where this one declares nothing.
-        sees_from: the smallest leak beyond each night's declaration, added to this one's, that
-            they would probably have refuted if every label of each had shown it; None where none.
-        conclusive_after: how many nights like these are conclusive together; None where no number.
-        repeat: whether labels or the holdout come again, so that nights do not add up.
-    """
-
-    refuted: bool = False
-    nights: int = 0
-    sees_from: float | None = None
-    conclusive_after: int | None = None
-    repeat: bool = False
-
-
-@dataclass(slots=True)
-class _Nights:
-    """Declared nights that stand together."""
-
-    first: int
-    end: int
-    places: list[int] = field(default_factory=list)
 
 
 def standings(
@@ -81,7 +41,8 @@ def standings(
     standing each, and a model stands refuted where one of them is.
 
     Args:
-        nights: one model's evaluated nights of one secret, in their order, with `COLUMNS`.
+        nights: one model's evaluated nights of one secret, in their order, with the columns of
+            their rows in `audit_wealth`.
         significance: allowed probability that one standing is ever wrong.
         wanted: places of the nights that are asked about; standings that speak of none of these
             are not computed.
@@ -90,10 +51,10 @@ def standings(
     asked = {*wanted, *near}
     violated = np.zeros(len(nights), dtype=bool)
     found: dict[int, Standing] = {}
-    for standing in _divided(nights):
-        if not any(standing.places[0] <= place < standing.end for place in asked):
+    for places, end in _divided(nights):
+        if not any(places[0] <= place < end for place in asked):
             continue
-        own = [nights[place] for place in standing.places]
+        own = [nights[place] for place in places]
         recurs = recurs_from(
             [night["holdout_sketch"] for night in own], recurring=bool(own[0]["labels_recur"])
         )
@@ -102,8 +63,8 @@ def standings(
         )
         refuted = by_recurrence(test, recurs)
         if refuted.any():
-            violated[standing.places[int(refuted.argmax())] : standing.end] = True
-        for count, place in enumerate(standing.places, 1):
+            violated[places[int(refuted.argmax())] : end] = True
+        for count, place in enumerate(places, 1):
             if place in wanted:
                 imagined = [_imagined(night) for night in own[:count]]
                 found[place] = _seen(imagined, significance, recurring=bool(recurs[count - 1]))
@@ -165,26 +126,21 @@ def _imagined(night: Mapping[str, Any]) -> ImaginedNight | None:
     return ImaginedNight(night["epsilon_declared"], mean, variance, night["standing_price"])
 
 
-def _divided(nights: Sequence[Mapping[str, Any]]) -> list[_Nights]:
-    """Return the standings of a model's nights."""
-    every: list[_Nights] = []
-    current: dict[bool, _Nights] = {}
-    way: tuple[Any, ...] | None = None
-    for place, night in enumerate(nights):
-        asked = night["method_version"], night["labels_recur"], night.get("trust")
-        if way != asked:
-            way = asked
-            for standing in current.values():
-                standing.end = min(standing.end, place)
-            current = {}
-        if night["claimed_log_wealth"] is None:
-            continue
-        price = night["standing_price"]
-        before = current.get(price > 0.0)
-        if before is not None and len(before.places) >= standing_length(price):
-            before.end = min(before.end, place)
-        if before is None or place >= before.end:
-            current[price > 0.0] = _Nights(place, place + STANDING_NIGHTS)
-            every.append(current[price > 0.0])
-        current[price > 0.0].places.append(place)
-    return every
+def _divided(nights: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[int], int]]:
+    """Yield the standings of a model's nights: the places of its declared nights, and its end."""
+
+    def way(place: int) -> tuple[object, ...]:
+        night = nights[place]
+        return night["method_version"], night["labels_recur"], night.get("trust")
+
+    for _, alike in itertools.groupby(range(len(nights)), key=way):
+        places = list(alike)
+        declared = [one for one in places if nights[one]["claimed_log_wealth"] is not None]
+        for priced in (False, True):
+            left = [one for one in declared if (nights[one]["standing_price"] > 0.0) is priced]
+            while left:
+                end = left[0] + STANDING_NIGHTS
+                most = standing_length(nights[left[0]]["standing_price"])
+                own = [one for one in left[:most] if one < end]
+                left = left[len(own) :]
+                yield own, min(end, places[-1] + 1, *left[:1])

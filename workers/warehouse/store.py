@@ -1,31 +1,60 @@
 """The result tables, in Delta Lake: commit once, read back, as it is or as it was.
 
-The tables of `workers.warehouse.tables` at a path or URI. No row is ever changed
-(`workers.warehouse.commit`).
+The tables of `workers.warehouse.tables` at a path or URI. No row is ever changed. A batch of audits
+is committed with one write, so that its records are there whole or not at all.
 """
 
+import contextlib
 import datetime as dt
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import deltalake
 import polars as pl
+import pyarrow as pa
+from deltalake.exceptions import TableNotFoundError
+from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
 from workers.lake.layout import try_writing
-from workers.warehouse.commit import StoredTables, shared
+from workers.warehouse.delta import open_table, readable, retry_commits, table_path, whole
+from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, NoteKind, NoteRow, Status
-from workers.warehouse.table_row import AS_STORED
-from workers.warehouse.tables import PARTS, STORED, TABLES, columns_of_audit
+from workers.warehouse.table_row import AS_STORED, TableRow, typed_rows
+from workers.warehouse.tables import (
+    PARTS,
+    STORED,
+    TABLES,
+    TIMES,
+    as_arrow,
+    as_stored,
+    columns_of_audit,
+    stored_schema,
+    stored_without_rows,
+)
 
 Answer = TypeVar("Answer")
-_NAMED = 3
-"""The most audits that are named where an id's beginning fits several."""
-SHORTEST_ID = 4
-"""Characters of an id that must be given."""
-INPUT_COLUMNS = (
+_log = logging.getLogger(__name__)
+_NOT_STORABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_CONFIGURATION = {
+    # How long a log names what was added: far longer than two writers take to meet.
+    "delta.setTransactionRetentionDuration": "interval 1 days",
+    # A reader that opens a table reads all commits since the last checkpoint.
+    "delta.checkpointInterval": "10",
+}
+_AFTERWARDS = deltalake.PostCommitHookProperties(
+    # To look for expired logs lists all of the log; compaction does that, and no commit need.
+    create_checkpoint=True,
+    cleanup_expired_logs=False,
+)
+_SHORTEST_ID = 4
+_INPUTS = (
     "method_version",
     "target_sha256",
     "proxy_sha256",
@@ -33,19 +62,72 @@ INPUT_COLUMNS = (
     "target_manifest_sha256",
     "proxy_manifest_sha256",
 )
-"""Columns of an audit's inputs, and of its method."""
 REFUTES = (pl.col("status") == Status.EVALUATED) & (pl.col("verdict") == Verdict.VIOLATED)
 """Whether a record refutes what was declared for its night."""
 CONFIGURED = ~pl.col("exploratory").fill_null(value=False)
 """Whether a record is of the settings' plan, and not of one that somebody chose for a run."""
 COUNTED_WITH_OTHERS = (pl.col("status") == Status.EVALUATED) & CONFIGURED
 """Whether a record is counted with those of other nights and models."""
+OF_COUNTED = ("audit_id", "model", "secret", "day", "significance", "status", "exploratory")
+"""Columns by which nights that count are found, and what they say together."""
 _ORDER = (pl.col("day"), pl.col("model"), pl.col("secret"))
 
 
 @dataclass(frozen=True, slots=True)
-class Warehouse(StoredTables):
-    """A warehouse at a path or an object-store URI: its records, and which of them is current."""
+class Warehouse:
+    """A warehouse at a path or an object-store URI: its records, and which of them is current.
+
+    Attributes:
+        uri: where its tables lie.
+        as_of: read what was known then, by each row's own time; now by default. Reading only.
+    """
+
+    uri: str
+    as_of: dt.datetime | None = None
+
+    def delta(self, table: str) -> deltalake.DeltaTable | None:
+        """Return a table as it is stored; None where nothing was written yet."""
+        return open_table(self.path(table))
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table, empty where nothing was written yet, with every column of today."""
+        row, part = TABLES[table].row, TABLES[table].part
+        if part is None:
+            return self._scan_stored(table).select(list(row.model_fields))
+        rows = self._scan_stored("audits").filter(pl.col(part).list.len() > 0)
+        of_audit = columns_of_audit(row)
+        own = pl.col(part).struct
+        return (
+            rows.select(*of_audit, part)
+            .explode(part)
+            .select(*(name if name in of_audit else own.field(name) for name in row.model_fields))
+        )
+
+    def notes(self, kind: NoteKind) -> pl.LazyFrame:
+        """Return the notes of one kind."""
+        return self.scan("audit_notes").filter(pl.col("kind") == kind)
+
+    def _scan_stored(self, table: str) -> pl.LazyFrame:
+        """Return a table as it is stored."""
+        empty = stored_without_rows(table).lazy()
+        stored = self.delta(table)
+        if stored is None:
+            return empty
+        with readable(self.uri):
+            rows = pl.concat([empty, pl.scan_delta(stored)], how="diagonal_relaxed")
+        return rows if self.as_of is None else rows.filter(pl.col(TIMES[table]) <= self.as_of)
+
+    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Return what a query over scanned tables finds."""
+        return whole(self.uri, rows.collect)
+
+    def path(self, table: str) -> str:
+        """Return where a table lies."""
+        return table_path(self.uri, table)
+
+    def retry(self, table: str, change: Callable[[], Answer]) -> Answer:
+        """Return what `change` of a table returns, again and again while other writers win."""
+        return retry_commits(self.uri, table, change)
 
     def check_place(self) -> None:
         """Write, read and delete a small file where the tables are to lie."""
@@ -80,10 +162,7 @@ class Warehouse(StoredTables):
             )
 
     def commit(self, record: AuditRecord) -> bool:
-        """Commit an audit; whether it was new. The same audit twice leaves one record.
-
-        What is committed carries its digest. An audit that is there already leaves a confirmation,
-        which makes it current again if another came between.
+        """Commit one audit as `commit_all` does; whether it was new.
 
         Raises:
             TransientError: other writers kept winning.
@@ -93,6 +172,141 @@ class Warehouse(StoredTables):
         if isinstance(new, TerminalError):
             raise new
         return new
+
+    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:
+        """Commit many audits as `Warehouse.commit` does each, with one write.
+
+        Returns:
+            Of each record whether it was new, or why it cannot be stored: the others are committed.
+
+        Raises:
+            TerminalError: the tables cannot be written.
+        """
+        self.check_present()
+        if not records:
+            return ()
+        # Opened before it is looked what there is: what others commit later meets ours in the log.
+        into = self.made_table("audits")
+        committed, revisions = self._look_up([record.audit for record in records])
+        new: dict[str, AuditRecord] = {}
+        again: list[NoteRow] = []
+        now = dt.datetime.now(dt.UTC)
+        for audit_id, record in ((record.audit.audit_id, record) for record in records):
+            of = record.audit.model, record.audit.day
+            revision = revisions[of] = 1 + revisions.get(of, 0)
+            if audit_id in committed or audit_id in new:
+                at = now + dt.timedelta(microseconds=len(again))  # no two have the same key
+                note = NoteRow(
+                    **shared(record.audit), kind=NoteKind.CONFIRMED, noted_at=at, revision=revision
+                )
+                again.append(note)
+            else:
+                audit = record.audit.model_copy(update={"revision": revision})
+                new[audit_id] = seal(record.model_copy(update={"audit": audit}))
+        rows, refused = _storable(list(new.values()))
+        ids = rows["audit_id"].to_pylist()
+        added = self.insert("audits", rows, names=dict(zip(ids, ids, strict=True)), into=into)
+        kept = [row for row in again if row.audit_id not in refused]
+        self.insert_rows("audit_notes", kept)
+        outcomes: list[bool | TerminalError] = []
+        for audit_id in (record.audit.audit_id for record in records):
+            first = new.pop(audit_id, None) is not None
+            outcomes.append(refused.get(audit_id, audit_id in added) if first else False)
+        return tuple(outcomes)
+
+    def insert_rows(self, table: str, rows: Sequence[TableRow]) -> None:
+        """Add rows that are no part of a record."""
+        if rows:
+            names = {f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id for row in rows}
+            self.insert(table, as_arrow(table, rows), names=names, into=self.made_table(table))
+
+    def made_table(self, table: str) -> deltalake.DeltaTable:
+        """Return a table, made if it is missing; of two writers at once the first makes it."""
+        path = self.path(table)
+
+        def opened() -> deltalake.DeltaTable:
+            with contextlib.suppress(TableNotFoundError):
+                return deltalake.DeltaTable(path)
+            deltalake.DeltaTable.create(
+                path, schema=stored_schema(table), mode="ignore", configuration=_CONFIGURATION
+            )
+            return deltalake.DeltaTable(path)
+
+        return self.retry(table, opened)
+
+    def insert(
+        self, table: str, rows: pa.Table, *, names: Mapping[str, str], into: deltalake.DeltaTable
+    ) -> frozenset[str]:
+        """Add all rows of some audits to a table in one commit; return the audits added here.
+
+        Two writers of the same audit meet in the table's log, which keeps the names of both for a
+        day: the later one's commit fails. It then finds what the first one added, and leaves those
+        rows out.
+
+        Args:
+            table: its name.
+            rows: all that the table is to hold of the audits.
+            names: what the log keeps, and the audit that each name is of.
+            into: the table as it was before the caller looked for rows of the audits.
+        """
+        audits, attempts = frozenset(names.values()), itertools.count()
+
+        def write() -> frozenset[str]:
+            left = audits
+            if next(attempts):  # another writer won
+                into.update_incremental()
+                left -= self._known(table, rows)
+            if not left:
+                return left
+            at = int(time.time() * 1000)
+            once = [
+                deltalake.Transaction(name, 1, at) for name, one in names.items() if one in left
+            ]
+            deltalake.write_deltalake(
+                into,
+                rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left)))),
+                mode="append",
+                schema_mode="merge",
+                commit_properties=deltalake.CommitProperties(app_transactions=once),
+                post_commithook_properties=_AFTERWARDS,
+            )
+            return left
+
+        return self.retry(table, write)
+
+    def _known(self, table: str, rows: pa.Table) -> set[str]:
+        """Return the audits some of whose rows a table has."""
+        keys = list(TABLES[table].keys)
+        asked = pl.DataFrame(rows.select(keys)).lazy()
+        found = self.scan(table).join(asked, on=keys, how="semi").select("audit_id").unique()
+        return set(self.collect(found)["audit_id"])
+
+    def _look_up(
+        self, audits: Sequence[AuditRow]
+    ) -> tuple[set[str], dict[tuple[str, dt.date], int]]:
+        """Return the ids of the models' and days' audits, and the numbers of the last commits.
+
+        An audit has one model and day: its id is a digest of them, too.
+        """
+        days, models = {audit.day for audit in audits}, {audit.model for audit in audits}
+        found = self.collect(
+            self.scan("audits")
+            .filter(pl.col("day").is_in(list(days)) & pl.col("model").is_in(list(models)))
+            .select("audit_id", "model", "day", "revision")
+        )
+        again = self.notes(NoteKind.CONFIRMED).select("audit_id", "revision")
+        again = again.join(found.lazy().drop("revision"), on="audit_id").select(found.columns)
+        number = pl.max_horizontal(pl.len(), pl.col("revision").max())
+        every = pl.concat([found.lazy(), again]).group_by("model", "day").agg(number)
+        last = {(model, day): revision for model, day, revision in self.collect(every).iter_rows()}
+        return set(found["audit_id"]), last
+
+    def check_present(self) -> None:
+        """Refuse to write to a warehouse as of a past time."""
+        if self.as_of is not None:
+            raise TerminalError(
+                "A warehouse as of a past time is only read: commit to the present."
+            )
 
     def withdraw(self, audit_id: str, why: str) -> NoteRow:
         """Take a committed audit back, and return how: it is never the current record again.
@@ -107,7 +321,7 @@ class Warehouse(StoredTables):
         if not why.strip():
             raise TerminalError("Say why the audit is withdrawn: --why must not be empty.")
         audit = self.record(audit_id).audit
-        withdrawn = self.withdrawal(audit_id)
+        withdrawn = self.withdrawn([audit_id]).get(audit_id)
         if withdrawn is not None:
             raise TerminalError(
                 f"The audit {audit_id} was withdrawn on {withdrawn.noted_at:%Y-%m-%d %H:%M} "
@@ -118,22 +332,10 @@ class Warehouse(StoredTables):
         self.insert_rows("audit_notes", (row,))
         return row
 
-    def withdrawal(self, audit_id: str) -> NoteRow | None:
-        """Return how an audit was withdrawn, None where it was not."""
-        asked = self.notes(NoteKind.WITHDRAWN).filter(pl.col("audit_id") == audit_id)
-        found = self.collect(asked).to_dicts()
-        return NoteRow.model_validate(found[0]) if found else None
-
-    def withdrawn(self, audit_ids: Iterable[str]) -> set[str]:
-        """Return which of the audits were withdrawn."""
-        asked = pl.col("audit_id").is_in(list(audit_ids))
-        found = self.notes(NoteKind.WITHDRAWN).filter(asked).select("audit_id")
-        return set(self.collect(found)["audit_id"])
-
-    def has(self, audit_id: str) -> bool:
-        """Return whether an audit is committed."""
-        found = self.scan("audits").filter(pl.col("audit_id") == audit_id)
-        return bool(self.collect(found.select("audit_id")).height)
+    def withdrawn(self, audit_ids: Iterable[str]) -> dict[str, NoteRow]:
+        """Return those of the audits that were withdrawn, each with how."""
+        asked = self.notes(NoteKind.WITHDRAWN).filter(pl.col("audit_id").is_in(list(audit_ids)))
+        return {row.audit_id: row for row in typed_rows(NoteRow, self.collect(asked))}
 
     def whole_id(self, begins: str) -> str:
         """Return the one audit's id that begins so.
@@ -141,9 +343,10 @@ class Warehouse(StoredTables):
         Raises:
             TerminalError: none does, several do, or it is too short to be meant.
         """
-        if len(begins) < SHORTEST_ID:
+        if len(begins) < _SHORTEST_ID:
             raise TerminalError(
-                f"{begins!r} is too short: give at least {SHORTEST_ID} characters of an audit's id."
+                f"{begins!r} is too short: give at least {_SHORTEST_ID} characters of an audit's "
+                "id."
             )
         known = self.scan("audits").filter(pl.col("audit_id").str.starts_with(begins))
         found = self.collect(known.select("audit_id", "model", "day").sort("day", "model"))
@@ -154,7 +357,7 @@ class Warehouse(StoredTables):
                 f"The warehouse has no audit whose id begins with {begins!r}: privaudit show --all "
                 "and the report give the ids."
             )
-        some = [f"{one} ({model}, {day})" for one, model, day in found.head(_NAMED).iter_rows()]
+        some = [f"{one} ({model}, {day})" for one, model, day in found.head(3).iter_rows()]
         raise TerminalError(
             f"{found.height} audit ids begin with {begins!r}, for example {', '.join(some)}: give "
             "more digits of the one that you mean."
@@ -297,7 +500,7 @@ class Warehouse(StoredTables):
     def _first_of_inputs(self, audits: pl.LazyFrame) -> pl.LazyFrame:
         """Return the first audit of each inputs, with the columns that `_chosen` sorts by."""
         unknown = ~pl.col("evaluated") | pl.col("labels_digest").is_null()
-        same = ("model", "day", "of", "configured", *INPUT_COLUMNS, "alone")
+        same = ("model", "day", "of", "configured", *_INPUTS, "alone")
         return (
             self._with_order(audits)
             .with_columns(alone=pl.when(unknown).then(pl.col("audit_id")))
@@ -323,3 +526,31 @@ class Warehouse(StoredTables):
             latest_revision=pl.max_horizontal("revision", "confirmed_revision"),
             latest_seen=pl.max_horizontal("recorded_at", "confirmed_at"),
         )
+
+
+def shared(audit: AuditRow) -> dict[str, Any]:
+    """Return what a row about an audit carries of it."""
+    return {name: getattr(audit, name) for name in TableRow.model_fields}
+
+
+def _storable(records: Sequence[AuditRecord]) -> tuple[pa.Table, dict[str, TerminalError]]:
+    """Return the rows of a batch's records, and of each that is left out why it is."""
+    try:
+        return as_stored(records), {}
+    except _NOT_STORABLE as error:
+        if len(records) == 1:
+            audit = records[0].audit
+            return as_stored([]), {audit.audit_id: _cannot_be_stored(audit, error)}
+    refused: dict[str, TerminalError] = {}
+    for record in records:
+        refused |= _storable([record])[1]
+    return as_stored([one for one in records if one.audit.audit_id not in refused]), refused
+
+
+def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
+    """Return the error of a record; its cause may quote values, and is for the log alone."""
+    _log.error("The record of %s for %s is refused.", audit.model, audit.day, exc_info=error)
+    return TerminalError(
+        f"The record of {audit.model} for {audit.day} cannot be stored ({type(error).__name__}): a "
+        "column does not take one of its values."
+    )

@@ -8,16 +8,18 @@ import datetime as dt
 import functools
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 
-from workers.warehouse.night_row import NightRow
 from workers.warehouse.schema import (
+    AuditRecord,
     AuditRow,
     BoundRow,
     ExactStatementRow,
+    NightRow,
     NoteRow,
     PromiseRow,
     ReliabilityRow,
@@ -128,6 +130,25 @@ def stored_without_rows(table: str) -> pl.DataFrame:
     """Return the same of a table as it is stored."""
     # `Schema.empty_table` would import pandas.
     return pl.DataFrame(pa.Table.from_batches([], stored_schema(table)))
+
+
+def as_stored(records: Sequence[AuditRecord]) -> pa.Table:
+    """Return records as rows of `audits`."""
+    rows = as_arrow("audits", [record.audit for record in records])
+    for part in PARTS.values():
+        kind = stored_schema("audits").field(part).type
+        found = [[row.__dict__ for row in getattr(record, part)] for record in records]
+        rows = rows.append_column(part, pa.array(found, kind))
+    return rows
+
+
+def as_arrow(table: str, rows: Sequence[TableRow]) -> pa.Table:
+    """Return rows as a table, without parts."""
+    schema = stored_schema(table)
+    values = [row.__dict__ for row in rows]
+    names = TABLES[table].row.model_fields
+    columns = [pa.array([each[name] for each in values], schema.field(name).type) for name in names]
+    return pa.Table.from_arrays(columns, list(names))
 
 
 def _is_word(hint: object, known: type) -> bool:

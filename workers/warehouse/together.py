@@ -95,9 +95,13 @@ def together(warehouse: Warehouse, day: dt.date, *, delta: float = 0.0) -> list[
         row["promise"] = _promise(row)
         for labels in _label_days(row):
             found.setdefault((row["dataset"], labels), []).append(row)
-    asked = {key for key, rows in found.items() if day in {row["day"] for row in rows}}
-    # The last of each dataset stays.
-    most = {key[0]: key for key in sorted(asked, key=lambda key: (_sum(found[key]), key[1]))}
+
+    def largest(key: tuple[str, dt.date]) -> tuple[float, dt.date]:
+        promises = (row["promise"] for row in found[key])
+        return sum(promise[0] if promise else math.inf for promise in promises), key[1]
+
+    asked = (key for key, rows in found.items() if any(row["day"] == day for row in rows))
+    most = {key[0]: key for key in sorted(asked, key=largest)}  # the last of each dataset stays
     return [_together(most[dataset], found[most[dataset]], delta) for dataset in sorted(most)]
 
 
@@ -118,10 +122,6 @@ def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
     first = min(filter(None, (last, row["trained_since"], *(row["label_days"] or ()))))
     days = min((last - first).days, _MOST_DAYS - 1)
     return [last - dt.timedelta(days=before) for before in range(days, -1, -1)]
-
-
-def _sum(rows: Sequence[Mapping[str, Any]]) -> float:
-    return sum(row["promise"][0] if row["promise"] else math.inf for row in rows)
 
 
 def _together(

@@ -11,12 +11,11 @@ from tests.support.lake import DAY
 from workers.warehouse.model_verdict import (
     REACH,
     SOON,
+    Standing,
     least,
-    nights_missing,
     open_violations,
     verdict_together,
 )
-from workers.warehouse.standings import Standing
 
 NEEDED = leak_to_be_seen(0.5)
 
@@ -142,8 +141,8 @@ def test_why_nights_are_not_conclusive_is_what_mends_it_soonest() -> None:
 def test_nights_are_missing_within_four_weeks_or_not_at_all(
     nights: int, after: int | None, missing: int | None
 ) -> None:
-    assert nights_missing(Standing(nights=nights, conclusive_after=after)) == missing
-    assert nights_missing(Standing(nights=nights, conclusive_after=after, repeat=True)) is None
+    assert Standing(nights=nights, conclusive_after=after).missing == missing
+    assert Standing(nights=nights, conclusive_after=after, repeat=True).missing is None
 
 
 def test_the_least_of_no_figures_is_none() -> None:

@@ -17,17 +17,16 @@ from workers.warehouse import night_windows
 from workers.warehouse import nights_together as folding
 from workers.warehouse.maintenance import delete_before
 from workers.warehouse.model_verdict import REACH
-from workers.warehouse.night_row import OF_COUNTED
 from workers.warehouse.nights_together import (
     commit_nights,
     derived,
-    known,
+    folded_models,
     nights_together,
     with_windows,
     withdraw_night,
 )
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.store import Warehouse
+from workers.warehouse.store import OF_COUNTED, Warehouse
 
 MODELS = ("ads", "twin", "rank")
 
@@ -66,7 +65,7 @@ def check(warehouse: Warehouse) -> pl.DataFrame:
 
 
 def is_folded(warehouse: Warehouse, *models: str) -> bool:
-    return set(known(warehouse, models).rows) >= set(models)
+    return set(folded_models(warehouse, models)) >= set(models)
 
 
 def test_a_commit_folds_its_nights_and_readers_derive_nothing(

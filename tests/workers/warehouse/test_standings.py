@@ -7,7 +7,8 @@ import pytest
 
 from privcore.attacks import same_holdout
 from privcore.lower_bounds import OFFSETS, STANDING_NIGHTS, WINDOW_NIGHTS, ImaginedNight
-from workers.warehouse.standings import Standing, _imagined, recurs_from, standings
+from workers.warehouse.model_verdict import Standing
+from workers.warehouse.standings import _imagined, recurs_from, standings
 
 
 def night(wealth: float | None, *, price: float = 0.0, **changes: Any) -> dict[str, Any]:

@@ -58,7 +58,6 @@ def test_an_empty_warehouse_has_every_table_with_every_column(warehouse: Warehou
         assert frame.height == 0
         assert frame.columns == list(table.row.model_fields)
     assert warehouse.current().height == 0
-    assert not warehouse.has("anything")
 
 
 def test_what_is_committed_is_read_back_as_it_was(

@@ -86,10 +86,8 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse
     warehouse.commit(mistake)
     warehouse.withdraw(mistake.audit.audit_id, " Audited with the wrong lake. ")
     assert reasons(warehouse) == ["First."]
-    withdrawn = warehouse.withdrawal(mistake.audit.audit_id)
-    assert withdrawn is not None
-    assert withdrawn.why == "Audited with the wrong lake."
-    assert warehouse.withdrawal(first.audit.audit_id) is None
+    withdrawn = warehouse.withdrawn([mistake.audit.audit_id, first.audit.audit_id])
+    assert [row.why for row in withdrawn.values()] == ["Audited with the wrong lake."]
     # The same audit again is the same mistake.
     assert not warehouse.commit(mistake)
     assert reasons(warehouse) == ["First."]
