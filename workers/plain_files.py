@@ -38,28 +38,26 @@ KEY_BYTES = 32
 _LARGEST = 1 << 16
 
 
-def read_secret(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a secret's file holds.
+def read_key_file(path: pathlib.Path, what: str, *, make: str, public: bool = False) -> bytes:
+    """Return what a key's file holds, which only its owner may read unless it is public.
 
     Raises:
         TerminalError: it is absent, cannot be read, or others can read it.
     """
-    content, mode = _read(path, what, make)
-    if mode & 0o177:
+    try:
+        with open_plain(path) as stream:
+            mode, content = stat.S_IMODE(os.fstat(stream.fileno()).st_mode), stream.read(_LARGEST)
+    except OSError as error:
+        raise TerminalError(
+            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make one "
+            f"with {make}."
+        ) from None
+    if mode & 0o177 and not public:
         raise TerminalError(
             f"{path} has mode {mode:o}, so others may read the {what}: set mode 600 (chmod 600 "
             f"{path}), and make a new one with {make} if others could read it."
         )
     return content
-
-
-def read_open(path: pathlib.Path, what: str, *, make: str) -> bytes:
-    """Return what a file holds that all users may read, as `read_secret` does.
-
-    Raises:
-        TerminalError: it is absent, or cannot be read.
-    """
-    return _read(path, what, make)[0]
 
 
 def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
@@ -80,18 +78,6 @@ def write_new(path: pathlib.Path, content: bytes, *, mode: int = MODE) -> None:
     except OSError as error:
         raise TerminalError(
             f"{path} cannot be written ({error.strerror}): name another file."
-        ) from None
-
-
-def _read(path: pathlib.Path, what: str, make: str) -> tuple[bytes, int]:
-    try:
-        with open_plain(path) as stream:
-            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-            return stream.read(_LARGEST), mode
-    except OSError as error:
-        raise TerminalError(
-            f"The {what} {path} cannot be read ({error.strerror}): check the path, or make one "
-            f"with {make}."
         ) from None
 
 
@@ -116,7 +102,7 @@ def read_key(given: str | None, file: str | None, *, setting: str, variable: str
             f"There is no key: set {setting}, or {variable} in the environment, and make one with "
             f"{_MAKE_KEY}."
         )
-    content = read_secret(pathlib.Path(file), "key", make=_MAKE_KEY)
+    content = read_key_file(pathlib.Path(file), "key", make=_MAKE_KEY)
     return _decoded(content.decode("ascii", errors="replace"), file)
 
 

@@ -25,7 +25,6 @@ from tests.support.lake import (
     label_rows,
     put_model,
 )
-from workers.labels.columns import SPLIT
 from workers.labels.shards import write_labels
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -178,10 +177,9 @@ def with_column(
     pq.write_table(table, path, row_group_size=128)
 
 
-def own_labels(lake: Lake, column: str = SPLIT) -> str:
+def own_labels(lake: Lake) -> None:
     """Give the eighth model labels of its own, so that what is wrong with them is its alone."""
     root = pathlib.Path(lake.uri) / "labels"
     for day in (EVE, DAY):
         edit_manifest(lake, EIGHTH, day, dataset="eighth-labels")
     shutil.copytree(root / "flights", root / "eighth-labels")
-    return column

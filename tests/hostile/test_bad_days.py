@@ -11,6 +11,7 @@ import pytest
 
 from privcore.exceptions import TransientError
 from tests.support.audits import recorded, run_audits
+from tests.support.boundary import contained
 from tests.support.contained_calls import wait
 from tests.support.in_a_child import nothing, stops_at
 from tests.support.lake import (
@@ -23,10 +24,11 @@ from tests.support.lake import (
     label_rows,
     put_labels,
 )
-from workers import contained, executors
+from workers import contained as contained_module
+from workers import executors
 from workers.audit.request import Request
 from workers.audit.run import run_audit
-from workers.contained import Contained, ContainedError
+from workers.contained import ContainedError
 from workers.executors import InProcess, OneChild
 
 
@@ -46,12 +48,9 @@ def stop(process: int) -> None:
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
 def call(request, monkeypatch):
-    monkeypatch.setattr(contained, "_GRACE", 1.0)
-    made = Contained(
-        f"{wait.__module__}:{wait.__name__}", seconds=2, memory=1 << 30, fork=request.param
-    )
-    yield made
-    made.stop()
+    monkeypatch.setattr(contained_module, "_GRACE", 1.0)
+    with contained(wait, seconds=2, fork=request.param) as made:
+        yield made
 
 
 @pytest.mark.slow

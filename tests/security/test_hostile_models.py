@@ -7,9 +7,10 @@ import pytest
 
 from tests.support import hostile_models
 from tests.support.audits import run_audits
+from tests.support.boundary import contained
 from tests.support.lake import DAY, PLAN, clone_model, label_rows, replace_model
 from workers.audit.request import Request
-from workers.contained import Contained, closed_here
+from workers.contained import closed_here
 from workers.executors import InProcess
 from workers.lake import model_sandbox
 from workers.lake.layout import Lake
@@ -54,16 +55,14 @@ def lake(template, tmp_path, small_model):
 
 @pytest.fixture(params=SAID)
 def attempt(request, limit, monkeypatch):
-    made = Contained(
-        f"{hostile_models.__name__}:{request.param}", seconds=20, memory=4 << 30, fork=True
-    )
-    monkeypatch.setattr(model_sandbox, "_contained", lambda _: made)
-    limit("MODEL_SECONDS", 3 if request.param == "loops" else 120)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", hostile_models.PLANTED)
-    model_sandbox.let_go()
-    yield request.param
-    model_sandbox.let_go()
-    made.stop()
+    name = f"{hostile_models.__name__}:{request.param}"
+    with contained(name, seconds=20, memory=4 << 30, fork=True) as made:
+        monkeypatch.setattr(model_sandbox, "_contained", lambda _: made)
+        limit("MODEL_SECONDS", 3 if request.param == "loops" else 120)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", hostile_models.PLANTED)
+        model_sandbox.let_go()
+        yield request.param
+        model_sandbox.let_go()
 
 
 @pytest.mark.skipif(not CLOSED, reason="this machine grants less")

@@ -151,6 +151,13 @@ def test_ids_on_pages_and_in_alerts_do_not_tell_a_label(lake, tmp_path, monkeypa
     assert [guess in text for guess in guesses] == [True, True] + [False] * 6
 
 
+def proved_by(guessed: np.ndarray, log_odds: np.ndarray, labels: np.ndarray) -> float:
+    """Return the bound at a significance of 1e-3 of guesses by the sign of the log-odds."""
+    right = int(np.sum((log_odds > 0.0)[guessed] == (labels == 1)[guessed]))
+    guesses, family = int(guessed.sum()), PureDP(1.0)
+    return epsilon_lower(len(labels), guesses, right, family=family, delta=0.0, significance=1e-3)
+
+
 @pytest.mark.slow
 def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more():
     """The adversary sees 200,000 statements about two neighbours, 64 units apart in both figures.
@@ -169,10 +176,7 @@ def test_privaudits_own_bets_prove_what_a_statement_costs_and_no_more():
     figures = noise + UNITS * labels[:, None]
     log_odds = float(rate) * (np.abs(figures) - np.abs(figures - UNITS)).sum(axis=1)
     guessed = np.abs(log_odds) > 0.9 * declared
-    right = int(np.sum((log_odds > 0.0)[guessed] == (labels == 1)[guessed]))
-    proved = epsilon_lower(
-        draws, int(guessed.sum()), right, family=PureDP(1.0), delta=0.0, significance=1e-3
-    )
+    proved = proved_by(guessed, log_odds, labels)
     assert declared / 2 < proved <= declared
     assert rate == Fraction(1, 1300)
 
@@ -192,8 +196,5 @@ def test_thirty_statements_about_one_label_cost_more_than_one_and_no_more_than_t
         figures = noise[0] - noise[1] + UNITS * labels
         log_odds += rate * (np.abs(figures) - np.abs(figures - UNITS))
     guessed = np.abs(log_odds) >= np.quantile(np.abs(log_odds), 0.95)
-    right = int(np.sum((log_odds > 0.0)[guessed] == (labels == 1)[guessed]))
-    proved = epsilon_lower(
-        draws, int(guessed.sum()), right, family=PureDP(1.0), delta=0.0, significance=1e-3
-    )
+    proved = proved_by(guessed, log_odds, labels)
     assert 5 * declared < proved <= nights * declared

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from tests.support.lake import FEATURES, edit_manifest
+from tests.support.lake import BINARY, FEATURES, edit_manifest
 from workers.lake.checkpoints import Checkpoint, as_inputs, predict, write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -126,7 +126,7 @@ def put_trained(
     day: dt.date,
     trained: Trained,
     *,
-    label: LabelColumn,
+    label: LabelColumn = BINARY,
     features: Iterable[Feature] = FEATURES,
     model: str = "good",
     privacy: dict[str, Any] | None = None,

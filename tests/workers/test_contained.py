@@ -5,48 +5,41 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from privcore.exceptions import TransientError
+from tests.support.boundary import contained
 from tests.support.contained_calls import attempt, behave, triple
 from tests.support.tiers import rest_slow
-from workers import contained, contained_child
-from workers.contained import Contained, ContainedError, _read
+from workers import contained as boundary
+from workers import contained_child
+from workers.contained import ContainedError, _read
 from workers.contained_child import WithBytes
-
-
-def calling(function: Callable[..., Any] = behave, **more: Any) -> Contained:
-    return Contained(
-        f"{function.__module__}:{function.__name__}", **{"seconds": 2, "memory": 1 << 30} | more
-    )
 
 
 def test_what_lies_in_the_working_folder_is_not_imported(tmp_path, monkeypatch):
     for module in ("workers", "json"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit('this is somebody else's')")
     monkeypatch.chdir(tmp_path)
-    assert calling()(b"content") == "content"
+    with contained(behave) as call:
+        assert call(b"content") == "content"
 
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
 def call(request):
-    made = calling(fork=request.param)
-    yield made
-    made.stop()
+    with contained(behave, seconds=2, fork=request.param) as made:
+        yield made
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["kept", "forked"])
 def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(monkeypatch, fork):
-    tripling = calling(triple, fork=fork)
-    assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
-    assert tripling(b"") == WithBytes({"length": 0}, b"")
-    monkeypatch.setattr(contained_child, "_HEADER_BYTES", 5)
-    with pytest.raises((TransientError, ContainedError)):
-        tripling(b"xx")
-    tripling.stop()
+    with contained(triple, fork=fork) as tripling:
+        assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
+        assert tripling(b"") == WithBytes({"length": 0}, b"")
+        monkeypatch.setattr(contained_child, "_HEADER_BYTES", 5)
+        with pytest.raises((TransientError, ContainedError)):
+            tripling(b"xx")
 
 
 def test_an_answer_is_returned(call):
@@ -75,7 +68,7 @@ def test_however_a_call_ends_the_next_one_goes_on(call, how, kind, why):
 
 @pytest.mark.slow
 def test_a_call_that_turns_off_its_own_alarm_is_ended(call, monkeypatch):
-    monkeypatch.setattr(contained, "_GRACE", 1.0)
+    monkeypatch.setattr(boundary, "_GRACE", 1.0)
     for _ in range(2):
         with pytest.raises(ContainedError, match="took over 2 seconds"):
             call(how="hang")
@@ -105,27 +98,18 @@ def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(call, monkeypatc
 )  # fmt: skip
 def test_an_answer_that_is_none_ends_the_call_alone(said, fork):
     """A process that was taken over may say anything; without its fields a KeyError came of it."""
-    made = calling(attempt, fork=fork)
-    try:
+    with contained(attempt, fork=fork) as made:
         with pytest.raises(ContainedError, match="an answer that is none"):
             made(what="say", about=said)
         assert made(what="environment", about="no such word") == {"found": []}
-    finally:
-        made.stop()
 
 
 @pytest.mark.parametrize("fork", [True, False])
 def test_what_a_child_is_without_it_cannot_import(fork):
-    every, less = calling(fork=fork), calling(fork=fork, without=("colorsys", "wave"))
-    try:
-        assert every(b"colorsys", how="import") is True
-        assert every(b"wave", how="import") is True
-        assert less(b"colorsys", how="import") is False
-        assert less(b"wave", how="import") is False
-        assert less(b"fine") == "fine"
-    finally:
-        every.stop()
-        less.stop()
+    for without, known in (((), True), (("colorsys", "wave"), False)):
+        with contained(behave, fork=fork, without=without) as call:
+            assert call(b"colorsys", how="import") is call(b"wave", how="import") is known
+            assert call(b"fine") == "fine"
 
 
 def test_a_call_writes_no_files(call, tmp_path):
@@ -142,10 +126,8 @@ def test_the_process_has_no_credentials(call, monkeypatch):
     assert "AWS_SECRET_ACCESS_KEY" not in held
 
 
-def test_only_a_kept_process_serves_several_calls():
-    kept, forked = calling(), calling(fork=True)
-    assert [kept(how="count"), kept(how="count")] == [1, 2]
-    assert [forked(how="count"), forked(how="count")] == [1, 1]
+def test_only_a_kept_process_serves_several_calls(call):
+    assert [call(how="count"), call(how="count")] == [1, 1 if call._fork else 2]
 
 
 def test_a_process_that_somebody_killed_is_started_again(call):
@@ -160,10 +142,10 @@ def test_a_process_whose_caller_is_gone_ends(fork):
     """Its standard input ends then. Without this, three processes of each reader stayed."""
     slow = "tests.support.waits_at_its_end:answer"
     assert slow.partition(":")[0] not in sys.modules, "this process waits ten minutes at its end"
-    made = Contained(slow, seconds=2, memory=1 << 30, fork=fork)
-    assert made(b"fine") == "fine"
-    made._channel.socket.close()
-    assert made._process.wait(timeout=20) == 0
+    with contained(slow, fork=fork) as made:
+        assert made(b"fine") == "fine"
+        made._channel.socket.close()
+        assert made._process.wait(timeout=20) == 0
 
 
 HOLDS = """
@@ -196,21 +178,21 @@ def test_held_children_end_with_who_holds_them():
 
 
 def test_a_held_child_keeps_what_it_was_given_until_a_call_fails():
-    made = calling(fork=True)
-    one, other = made.hold(), made.hold()
-    assert [
-        one.ask(b"", {"how": "count"}),
-        one.ask(b"", {"how": "count"}),
-        other.ask(b"", {"how": "count"}),
-    ] == [1, 2, 1]
-    with pytest.raises(ContainedError, match=r"crashed \(SIGSEGV\)"):
-        one.ask(b"", {"how": "die"})
-    with pytest.raises(ContainedError, match="has ended"):
-        one.ask(b"", {"how": "count"})
-    assert other.ask(b"", {"how": "count"}) == 2
-    made.stop()
-    with pytest.raises(TransientError, match="went away"):
-        other.ask(b"", {"how": "count"})
+    with contained(behave, fork=True) as made:
+        one, other = made.hold(), made.hold()
+        assert [
+            one.ask(b"", {"how": "count"}),
+            one.ask(b"", {"how": "count"}),
+            other.ask(b"", {"how": "count"}),
+        ] == [1, 2, 1]
+        with pytest.raises(ContainedError, match=r"crashed \(SIGSEGV\)"):
+            one.ask(b"", {"how": "die"})
+        with pytest.raises(ContainedError, match="has ended"):
+            one.ask(b"", {"how": "count"})
+        assert other.ask(b"", {"how": "count"}) == 2
+        made.stop()
+        with pytest.raises(TransientError, match="went away"):
+            other.ask(b"", {"how": "count"})
 
 
 def _below(process: int) -> set[int]:
@@ -228,7 +210,7 @@ def _alive(processes: set[int]) -> set[int]:
 
 
 def test_a_process_that_goes_away_by_itself_is_a_passing_fault(call, monkeypatch):
-    monkeypatch.setattr(contained, "_START", "import sys; sys.stdin.buffer.read(9)")
+    monkeypatch.setattr(boundary, "_START", "import sys; sys.stdin.buffer.read(9)")
     with pytest.raises(TransientError, match="did not start: try again"):
         call(b"")
     monkeypatch.undo()
@@ -237,8 +219,8 @@ def test_a_process_that_goes_away_by_itself_is_a_passing_fault(call, monkeypatch
 
 def test_an_answer_of_many_empty_lists_is_none(monkeypatch):
     """256 MiB of them took 6.5 GB of the driver."""
-    assert contained._MOST_VALUES <= 1 << 23
-    monkeypatch.setattr(contained, "_MOST_VALUES", 1_000)
+    assert boundary._MOST_VALUES <= 1 << 23
+    monkeypatch.setattr(boundary, "_MOST_VALUES", 1_000)
     header = b'{"with_bytes":false,"value":[' + b"[]," * 1_000 + b"[]]}"
     with pytest.raises(ValueError, match=r"^$"):
         _read(header, b"")

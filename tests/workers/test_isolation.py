@@ -11,9 +11,10 @@ import time
 import pytest
 
 from privcore.exceptions import TerminalError
+from tests.support.boundary import contained
 from tests.support.contained_calls import attempt, environments, trusted
 from workers import executors, isolation
-from workers.contained import Contained, closed_here
+from workers.contained import closed_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLANTED = "planted-secret-of-the-parent"
@@ -26,15 +27,9 @@ CLOSED = pytest.mark.skipif(
 @pytest.fixture(params=["kept", "forked", "asking"])
 def call(request):
     """Yield a contained process; `asking` is one that asks storage itself."""
-    made = Contained(
-        f"{attempt.__module__}:{attempt.__name__}",
-        seconds=10,
-        memory=1 << 30,
-        fork=request.param != "kept",
-        environment=("HOME",) if request.param == "asking" else (),
-    )
-    yield made
-    made.stop()
+    storage = {"environment": ("HOME",)} if request.param == "asking" else {}
+    with contained(attempt, fork=request.param != "kept", **storage) as made:
+        yield made
 
 
 @pytest.fixture
@@ -112,10 +107,8 @@ def test_no_call_answers_the_next_one_or_reads_its_question(call):
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
 def unfiltered(request):
     """Yield a contained process that may fork, as on a processor whose calls no filter knows."""
-    name = "tests.support.unfiltered_calls:attempt"
-    made = Contained(name, seconds=10, memory=1 << 30, fork=request.param)
-    yield made
-    made.stop()
+    with contained("tests.support.unfiltered_calls:attempt", fork=request.param) as made:
+        yield made
 
 
 @CLOSED

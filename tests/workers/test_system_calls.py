@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.boundary import contained
 from workers import system_calls
-from workers.contained import Contained, closed_here
+from workers.contained import closed_here
 
 ALLOWED = 0x7FFF0000
 FAILS = 0x00050000
@@ -131,11 +132,8 @@ TRIED = {
 @pytest.mark.parametrize("asking", [False, True])
 def test_a_contained_process_is_denied_the_kernels_rare_calls(asking):
     given = ("PATH",) if asking else ()
-    call = Contained(
-        f"{__name__}:attempt", seconds=10, memory=1 << 30, fork=True, environment=given
-    )
-    found = {what: call(what=what) for what in TRIED}
-    call.stop()
+    with contained(attempt, fork=True, environment=given) as call:
+        found = {what: call(what=what) for what in TRIED}
     assert found == {
         "process": "done" if asking else "EPERM",
         "shell": "done" if asking else "EPERM",
@@ -180,15 +178,9 @@ def test_a_contained_process_opens_no_file_to_others(tmp_path, fork, asking):
     key.write_text("secret")
     key.chmod(0o600)
     before = key.stat()
-    call = Contained(
-        f"{__name__}:alter",
-        seconds=10,
-        memory=1 << 30,
-        fork=fork,
-        environment=("PATH",) if asking else (),
-    )
-    found = {what: call(os.fsencode(key), what=what) for what in OF_A_FILE}
-    call.stop()
+    given = ("PATH",) if asking else ()
+    with contained(alter, fork=fork, environment=given) as call:
+        found = {what: call(os.fsencode(key), what=what) for what in OF_A_FILE}
     assert found == dict.fromkeys(OF_A_FILE, "EPERM")
     assert key.stat() == before
     assert os.listxattr(key) == []

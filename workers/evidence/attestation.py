@@ -35,7 +35,7 @@ from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
-from workers.plain_files import read_open, read_secret, write_new
+from workers.plain_files import read_key_file, write_new
 from workers.plan import Plan
 from workers.publication.statements import Statement, sentence_of, verdict_of
 from workers.warehouse.record_digest import record_digest
@@ -164,7 +164,7 @@ def read_public_key(path: pathlib.Path) -> Ed25519PublicKey:
     Raises:
         TerminalError: no file, no public key in it, or one of another kind.
     """
-    content = read_open(path, "public key", make=_COMMAND)
+    content = read_key_file(path, "public key", make=_COMMAND, public=True)
     if b"PRIVATE KEY" in content:
         raise TerminalError(
             f"{path} holds a private key, and a public key is needed: give the file that ends "
@@ -196,7 +196,7 @@ def read_private_key(path: str) -> Ed25519PrivateKey:
             "--key was given a private key itself, and others can see command lines: make a new "
             "key with privaudit attest-key, and give the path of its file."
         )
-    content = read_secret(pathlib.Path(path), "private key", make=_COMMAND)
+    content = read_key_file(pathlib.Path(path), "private key", make=_COMMAND)
     try:
         private = load_pem_private_key(content, None)
     except TypeError:  # cryptography's word for a password that is missing

@@ -301,10 +301,7 @@ class Lake:
         return min((day for day in days if day is not None), default=None)
 
     def day_folders(self, parent: str) -> list[DayFolder]:
-        """Return the subfolders of `models/<model>` or `labels/<dataset>`, the newest last.
-
-        First come those that name no day.
-        """
+        """Return a folder's subfolders, the newest day last; first those that name no day."""
         selector = fs.FileSelector(parent, allow_not_found=True)
         entries = self.patiently(lambda: self.files.get_file_info(selector), parent)
         folders = [

@@ -124,21 +124,19 @@ def test_what_names_no_path_of_this_machine_is_refused(place):
 
 
 SECRET = "topsecret"  # noqa: S105
+AZURE = "account.dfs.core.windows.net"
 CREDENTIALS = [
-    "s3://AKIA:topsecret@bucket/lake",
-    "s3://AKIA:topsecret/lake",
-    "s3://bucket/lake?pw=topsecret",
-    "s3://bucket/lake?region=eu&x=topsecret",
-    "s3://bucket/lake?%73ecret_key=topsecret",
-    "s3://bucket/lake?endpoint_override=http://host%3Fkey%3Dtopsecret",
-    "s3://bucket/lake#topsecret",
-    "gs://bucket/lake?access_token=topsecret",
-    "abfs://container@account.dfs.core.windows.net/lake?sig=topsecret",
-    "abfs://container:topsecret@account.dfs.core.windows.net/lake",
-    "abfs://container%3Atopsecret@account.dfs.core.windows.net/lake",
-    "abfs://a@topsecret@account.dfs.core.windows.net/lake",
-    "hdfs://user:topsecret@host:8020/lake",
-]
+    *(f"s3://{each}" for each in (
+        "AKIA:topsecret@bucket/lake", "AKIA:topsecret/lake", "bucket/lake?pw=topsecret",
+        "bucket/lake?region=eu&x=topsecret", "bucket/lake?%73ecret_key=topsecret",
+        "bucket/lake?endpoint_override=http://host%3Fkey%3Dtopsecret", "bucket/lake#topsecret",
+    )),
+    *(f"abfs://{each}" for each in (
+        f"container@{AZURE}/lake?sig=topsecret", f"container:topsecret@{AZURE}/lake",
+        f"container%3Atopsecret@{AZURE}/lake", f"a@topsecret@{AZURE}/lake",
+    )),
+    "gs://bucket/lake?access_token=topsecret", "hdfs://user:topsecret@host:8020/lake",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("uri", CREDENTIALS)
@@ -159,18 +157,12 @@ def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri):
 
 @hypothesis.given(
     secret=strategies.text(string.ascii_letters + string.digits, min_size=8, max_size=20),
-    where=strategies.sampled_from(
-        [
-            "s3://K:{}@b/l",
-            "s3://{}@b/l",
-            "s3://b/l?token={}",
-            "s3://b/l#{}",
-            "s3://b/l;t={}",
-            "s3://b/l?endpoint_override=http://k:{}@h",
-        ]
-    ),
+    where=strategies.sampled_from([
+        "s3://K:{}@b/l", "s3://{}@b/l", "s3://b/l?token={}", "s3://b/l#{}", "s3://b/l;t={}",
+        "s3://b/l?endpoint_override=http://k:{}@h",
+    ]),
     encoded=strategies.integers(0, 3),
-)
+)  # fmt: skip
 def test_no_spelling_of_a_credential_passes(secret, where, encoded):
     head, rest = where.format(secret)[:5], where.format(secret)[5:]
     for _ in range(encoded):

@@ -62,6 +62,11 @@ def models():
     return {name: train(frame) for name, train in TRAINERS.items()}
 
 
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(str(tmp_path))
+
+
 def batch_of(frame: pl.DataFrame) -> Batch:
     return Batch(frame.to_arrow(), "labels.parquet", ("labels.parquet", 0, 0))
 
@@ -73,12 +78,11 @@ def scored(lake: Lake, frame: pl.DataFrame) -> np.ndarray:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", ["xgboost", "xgboost json", "xgboost dart", "lightgbm", "onnx"])
-def test_predictions_are_the_frameworks_own(tmp_path, kind, classes):
+def test_predictions_are_the_frameworks_own(lake, kind, classes):
     frame = rows_with_gaps(600, seed=1, classes=classes)
     name, _, how = kind.partition(" ")
     more = {"json": {"kind": "json"}, "dart": {"booster": "dart", "rate_drop": 0.3}}.get(how, {})
     trained = TRAINERS[name](frame, classes, **more)
-    lake = Lake(str(tmp_path))
     put_trained(lake, DAY, trained, label=LABELS[classes])
     asked = rows_with_gaps(500, seed=2, classes=classes)
 
@@ -91,21 +95,19 @@ def test_predictions_are_the_frameworks_own(tmp_path, kind, classes):
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_lightgbm_is_asked_in_64_bits(tmp_path):
+def test_lightgbm_is_asked_in_64_bits(lake):
     offset = 1e9  # where 32 bits count in steps of 64
     frame = rows_with_gaps(600, seed=1, offset=offset)
     trained = train_lightgbm(frame)
-    lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, trained, label=BINARY)
+    put_trained(lake, DAY, trained)
     np.testing.assert_allclose(scored(lake, frame), trained.says(frame), atol=1e-6, rtol=0)
     rounded = frame.with_columns(pl.col("hour").cast(pl.Float32).cast(pl.Float64))
     assert np.abs(trained.says(rounded) - trained.says(frame)).max() > 0.01
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-def test_a_category_that_training_did_not_know_is_missing(tmp_path, models, kind):
-    lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, models[kind], label=BINARY)
+def test_a_category_that_training_did_not_know_is_missing(lake, models, kind):
+    put_trained(lake, DAY, models[kind])
     frame = rows_with_gaps(100, seed=3)
     unknown, missing = (
         frame.with_columns(city=pl.lit(value, pl.String)) for value in ("NEW", None)
@@ -115,7 +117,7 @@ def test_a_category_that_training_did_not_know_is_missing(tmp_path, models, kind
 
 @pytest.mark.parametrize("labels", [np.bool_, np.int8, np.float64, np.str_])
 @pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0.0", "1.0")])
-def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(tmp_path, labels, classes):
+def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(lake, labels, classes):
     """CatBoost calls them True and False, 0 and 1, 0.0 and 1.0, or as the text does."""
     frame = rows_with_gaps(300, seed=6)
     rows = frame.select("delay", "hour", city=pl.col("city").fill_null(""))
@@ -123,7 +125,6 @@ def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(tmp_pat
     model = catboost.CatBoostClassifier(cat_features=["city"], **quiet)
     model.fit(rows, frame["late"].to_numpy().astype(labels))
     label = LabelColumn(column="late", classes=classes)
-    lake = Lake(str(tmp_path))
     trained = Trained("catboost", model._serialize_model(), model.predict_proba)
     put_trained(lake, DAY, trained, label=label)
     np.testing.assert_allclose(scored(lake, frame), trained.says(rows), atol=1e-6, rtol=0)
@@ -138,15 +139,14 @@ def matrix_of_codes(frame: pl.DataFrame) -> tuple[np.ndarray, pl.Series]:
     return np.column_stack(columns), codes
 
 
-def test_lightgbms_codes_stand_for_themselves(tmp_path):
+def test_lightgbms_codes_stand_for_themselves(lake):
     frame = rows_with_gaps(400, seed=4)
     matrix, codes = matrix_of_codes(frame)
     quiet = {"objective": "binary", "verbosity": -1, "min_data_per_group": 5}
     data = lightgbm.Dataset(matrix, label=frame["late"].to_numpy(), categorical_feature=[2])
     booster = lightgbm.train(quiet, data, 5)
     expected, content = booster.predict(matrix), booster.model_to_string().encode()
-    lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, Trained("lightgbm", content, lambda _: expected), label=BINARY)
+    put_trained(lake, DAY, Trained("lightgbm", content, lambda _: expected))
 
     found = scored(lake, frame.with_columns(city=codes.cast(pl.Int64)))
 
@@ -170,13 +170,12 @@ def test_xgboosts_codes_say_nothing_where_the_file_lists_no_categories():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINERS)
-def test_an_audit_of_any_framework_comes_to_figures(tmp_path, models, kind):
-    lake = Lake(str(tmp_path))
+def test_an_audit_of_any_framework_comes_to_figures(lake, models, kind):
     for seed, day in enumerate((EVE, DAY)):
         split = pl.Series("split", ["train", "train", "holdout"] * 200)
         put_labels(lake, day, rows_with_gaps(600, seed=seed).with_columns(split))
     put_model(lake, EVE)  # its proxy may be of another
-    put_trained(lake, DAY, models[kind], label=BINARY, privacy=declared(4.0))
+    put_trained(lake, DAY, models[kind], privacy=declared(4.0))
 
     row = audited(lake)
 
@@ -210,12 +209,11 @@ def test_what_is_no_model_is_said_to_be_none(kind, content):
         describe_model(content, form=kind)
 
 
-def test_a_file_that_ends_lightgbm_is_that_models_record(tmp_path, models):
-    lake = Lake(str(tmp_path))
+def test_a_file_that_ends_lightgbm_is_that_models_record(lake, models):
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, rows_with_gaps(60, seed=seed).with_columns(split=pl.lit("train")))
     put_model(lake, EVE)
-    put_trained(lake, DAY, models["lightgbm"], label=BINARY)
+    put_trained(lake, DAY, models["lightgbm"])
     broken = models["lightgbm"].content.replace(b"leaf_value=", b"leaf_value=1 1 1 1 ", 1)
     replace_trained(lake, DAY, broken, "model.txt")
 
@@ -330,7 +328,7 @@ def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(tmp_pa
     assert classifier.best_iteration + 1 < classifier.get_booster().num_boosted_rounds()
     served = classifier.predict_proba(rows)
     lake = Lake(str(tmp_path / "lake"))
-    put_trained(lake, DAY, Trained("xgboost", content, lambda _: served), label=BINARY)
+    put_trained(lake, DAY, Trained("xgboost", content, lambda _: served))
     assert np.abs(classifier.predict_proba(rows, iteration_range=(0, 3)) - served).max() > 0.01
     np.testing.assert_allclose(scored(lake, frame), served, atol=1e-6, rtol=0)
 
@@ -391,9 +389,8 @@ def test_code_is_never_read(tmp_path, kind):
 
 
 @pytest.mark.parametrize("name", ["pickle", "joblib", "skops", "torchscript", "pyfunc", "Keras"])
-def test_formats_that_hold_code_are_refused_by_name(tmp_path, models, name):
-    lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, models["onnx"], label=BINARY)
+def test_formats_that_hold_code_are_refused_by_name(lake, models, name):
+    put_trained(lake, DAY, models["onnx"])
     edit_manifest(lake, "good", DAY, format=name)
     with pytest.raises(NotEvaluableError, match=rf"format: {name} is refused.*\[models.scores\]"):
         read_checkpoint(lake, "good", DAY)
@@ -416,9 +413,8 @@ def test_a_library_that_is_not_there_is_named(models, monkeypatch):
          "takes 'city' as categorical"),
     ],
 )  # fmt: skip
-def test_a_manifest_that_does_not_fit_is_refused(tmp_path, models, kind, changes, said):
-    lake = Lake(str(tmp_path))
-    put_trained(lake, DAY, models[kind], label=BINARY)
+def test_a_manifest_that_does_not_fit_is_refused(lake, models, kind, changes, said):
+    put_trained(lake, DAY, models[kind])
     edit_manifest(lake, "good", DAY, **changes)
     with pytest.raises(NotEvaluableError, match=said):
         read_checkpoint(lake, "good", DAY)

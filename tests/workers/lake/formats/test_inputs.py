@@ -82,38 +82,23 @@ def frame_of(values: pd.Series) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def by_catboost(frame: pd.DataFrame, label: np.ndarray) -> tuple[bytes, Says]:
-    quiet: dict[str, Any] = {
-        "iterations": 8,
-        "verbose": 0,
-        "thread_count": 1,
-        "allow_writing_files": False,
-    }
-    model = catboost.CatBoostClassifier(cat_features=["c"], **quiet).fit(frame, label)
-    return model._serialize_model(), model.predict_proba
+    quiet: dict[str, Any] = {"verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    model = catboost.CatBoostClassifier(cat_features=["c"], iterations=8, **quiet)
+    return model.fit(frame, label)._serialize_model(), model.predict_proba
 
 
 def by_lightgbm(frame: pd.DataFrame, label: np.ndarray) -> tuple[bytes, Says]:
-    quiet: dict[str, Any] = {
-        "verbose": -1,
-        "n_jobs": 1,
-        "min_child_samples": 5,
-        "min_data_per_group": 5,
-    }
-    model = lightgbm.LGBMClassifier(n_estimators=8, **quiet)
+    quiet: dict[str, Any] = {"verbose": -1, "n_jobs": 1, "min_child_samples": 5}
+    model = lightgbm.LGBMClassifier(n_estimators=8, min_data_per_group=5, **quiet)
     model.fit(frame.astype({"c": "category"}), label)
     content = model.booster_.model_to_string().encode()
     return content, lambda asked: model.predict_proba(asked.astype({"c": "category"}))
 
 
 def by_lightgbm_codes(frame: pd.DataFrame, label: np.ndarray) -> tuple[bytes, Says]:
-    quiet: dict[str, Any] = {
-        "objective": "binary",
-        "verbosity": -1,
-        "min_data_per_group": 5,
-        "num_threads": 1,
-    }
+    quiet: dict[str, Any] = {"objective": "binary", "verbosity": -1, "num_threads": 1}
     data = lightgbm.Dataset(frame, label=label, categorical_feature=["c"])
-    model = lightgbm.train(quiet, data, 8)
+    model = lightgbm.train(quiet | {"min_data_per_group": 5}, data, 8)
     return model.model_to_string().encode(), lambda asked: both(model.predict(asked))
 
 

@@ -27,7 +27,6 @@ from tests.support.in_place import (
     train,
 )
 from tests.support.lake import (
-    BINARY,
     DAY,
     EVE,
     MEMORISE,
@@ -66,7 +65,7 @@ def in_the_lake(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) 
     for day in (EVE, DAY):
         content = (models / f"ads/{day:%Y/%m/%d}/model.json").read_bytes()
         trained = Trained("xgboost", content, lambda _: np.empty(0))
-        put_trained(lake, day, trained, label=BINARY, model="ads", privacy=declared(0.5))
+        put_trained(lake, day, trained, model="ads", privacy=declared(0.5))
         put_labels(lake, day, ROWS[day])
     return run_audit(lake, "ads", DAY, plan=PLAN, executor=InProcess()).audit
 
