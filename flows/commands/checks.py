@@ -28,7 +28,7 @@ from workers.patience import ONCE
 from workers.plain_text import plain_text
 from workers.plan import Plan
 from workers.publication.statements import Statements
-from workers.sources.checkpoints.placed_models import find_earlier
+from workers.sources.checkpoints.in_place import find_earlier
 from workers.sources.tables.table_files import newest_day
 from workers.warehouse.schema import Status
 from workers.warehouse.store import Warehouse

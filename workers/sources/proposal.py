@@ -28,7 +28,7 @@ from workers.lake.formats.contract import ModelRefusedError
 from workers.lake.layout import Lake, read_named
 from workers.lake.manifest import SCHEMA_VERSION, Manifest, class_word, looked_up
 from workers.lake.model_sandbox import describe_model
-from workers.sources.checkpoints.placed_models import stored_kind
+from workers.sources.checkpoints.in_place import stored_kind
 from workers.sources.tables.table_days import as_day
 from workers.sources.tables.table_files import TableLook
 

@@ -166,15 +166,6 @@ def test_features_are_named_as_context_where_scores_are_there(table):
         attached(table, "--context", "amount", "--checkpoints", "runs/{day}/m.json")
 
 
-def test_a_delta_table_is_attached_at_its_newest_day(table, tmp_path):
-    (file,) = table.rglob("*.parquet")
-    for day in (DAY, EVE):
-        frame = pl.read_parquet(file, hive_partitioning=False).with_columns(ds=pl.lit(day))
-        deltalake.write_deltalake(str(tmp_path / "delta"), frame, mode="append")
-    said = attached(tmp_path / "delta", "--holdout", "fold = 0", "--only-settings")
-    assert f"{DAY} of {tmp_path}/delta, version 1, declares nothing; 320 training" in said
-
-
 def test_an_iceberg_table_is_attached_by_its_name(table, tmp_path, monkeypatch):
     uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
     for name, value in (("TYPE", "sql"), ("URI", uri), ("WAREHOUSE", place)):
@@ -239,41 +230,22 @@ def test_the_newest_day_is_audited(table, monkeypatch):
 
 def test_rows_and_model_files_are_attached_where_they_lie(tmp_path, monkeypatch):
     """The table holds no scores; relative paths are those of the folder that one stands in."""
-    files = tmp_path / "runs {a}"
+    files, rows = tmp_path / "runs {a}", tmp_path / "rows"
     for day in (EVE, DAY):
         put_file(files / "runs" / str(day) / "model.json", train(day).content)
-    rows = tmp_path / "rows"
-    for day in (EVE, DAY):
-        named = stored(day).rename({"dep_hour": "hour"})  # as the models know it
-        deltalake.write_deltalake(str(rows), named, mode="append")
+        deltalake.write_deltalake(str(rows), stored(day), mode="append")
     monkeypatch.chdir(files)
     said = attached(
         rows, "--label", "clicked", "--split", "arm", "--epsilon", "1", "--only-settings",
-        "--checkpoints", "runs/{day}/model.json",
+        "--checkpoints", "runs/{day}/model.json", "--feature", "hour=dep_hour",
     )  # fmt: skip
     assert f"{DAY} of {rows}, version 1, earlier model {EVE}, declares epsilon 1; " in said
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.scores is None
     assert (model.labels.label, model.labels.day, model.labels.split) == ("clicked", "ds", "arm")
+    assert model.labels.columns == {"hour": "dep_hour"}
     assert model.checkpoints.path == f"{tmp_path}/runs {{{{a}}}}/runs/{{day}}/model.json"
     assert model.privacy.epsilon == 1.0
-
-
-def test_features_that_the_table_calls_otherwise_are_told_by_option(tmp_path, monkeypatch):
-    for day in (EVE, DAY):
-        put_file(tmp_path / "runs" / str(day) / "model.json", train(day).content)
-    rows = tmp_path / "rows"
-    for day in (EVE, DAY):
-        deltalake.write_deltalake(str(rows), stored(day), mode="append")
-    monkeypatch.chdir(tmp_path)
-    given = (
-        rows, "--label", "clicked", "--split", "arm", "--only-settings",
-        "--checkpoints", "runs/{day}/model.json",
-    )  # fmt: skip
-    said = attached(*given, "--feature", "hour=dep_hour")
-    assert f"{DAY} of {rows}" in said
-    (model,) = load_settings(tmp_path / "privaudit.toml").models
-    assert model.labels.columns == {"hour": "dep_hour"}
 
 
 @pytest.mark.parametrize("feature", ["hour", "=dep_hour", "hour="])

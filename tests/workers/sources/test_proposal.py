@@ -1,9 +1,12 @@
 """Proposed settings for a table: every guess is explained, and training is never guessed."""
 
 import datetime as dt
+import itertools
 import pathlib
 import tomllib
 import zoneinfo
+from collections.abc import Callable
+from typing import Any
 
 import deltalake
 import numpy as np
@@ -12,7 +15,7 @@ import pytest
 
 from flows.commands.attach import as_toml
 from tests.support.lake import DAY, EVE
-from workers.sources.proposal import OtherLook, propose
+from workers.sources.proposal import OtherLook, Proposal, propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import look
 
@@ -41,32 +44,45 @@ def put(place: pathlib.Path, frame: pl.DataFrame) -> str:
     return str(place)
 
 
-def test_a_plain_table_needs_no_question(tmp_path):
-    table = put(tmp_path / "scores", rows())
-    found = propose(look(table), {})
+@pytest.fixture
+def proposed(tmp_path: pathlib.Path) -> Callable[..., Proposal]:
+    """Return what writes a table of rows, and proposes settings for it."""
+    places = (tmp_path / f"scores-{number}" for number in itertools.count())
+    return lambda frame, given=None, **how: propose(
+        look(put(next(places), frame)), given or {}, **how
+    )
+
+
+def toml(found: Proposal, **privacy: float) -> str:
+    return as_toml("ads", "scores", found, privacy, folder=FOLDER)
+
+
+def written(found: Proposal) -> dict[str, Any]:
+    """Return `[models.scores]` of the settings that a proposal is written as."""
+    scores: dict[str, Any] = tomllib.loads(toml(found))["models"][0]["scores"]
+    return scores
+
+
+def test_a_plain_table_needs_no_question(proposed):
+    found = proposed(rows())
     assert found.missing == {}
     assert found.newest == DAY
     assert dict(found.settings) == {
-        "day": "ds",
-        "label": "clicked",
-        "classes": [0, 1],
-        "target": "p_today",
-        "proxy": "p_served",
-        "split": "split",
-    }
+        "day": "ds", "label": "clicked", "classes": [0, 1], "target": "p_today",
+        "proxy": "p_served", "split": "split",
+    }  # fmt: skip
     assert dict(found.offered) == {"unit": "user_id", "context": ["amount"]}
     assert dict(found.unused) == {"event_id": "each row has its own"}
     assert set(found.why) == {*found.settings, *found.offered}
-    text = as_toml("ads", table, found, {"epsilon": 4.0}, folder=FOLDER)
-    written = tomllib.loads(text)["models"][0]
-    assert ScoreTables.model_validate(written["scores"]).unit is None
-    assert written["privacy"] == {"epsilon": 4.0}
+    text = toml(found, epsilon=4.0)
+    assert ScoreTables.model_validate(written(found)).unit is None
+    assert tomllib.loads(text)["models"][0]["privacy"] == {"epsilon": 4.0}
     assert "its values (False" in text
 
 
-def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path):
+def test_what_the_table_does_not_say_is_asked_with_candidates(proposed):
     frame = rows().rename({"p_today": "a", "p_served": "b", "clicked": "z"}).drop("split")
-    found = propose(look(put(tmp_path / "scores", frame)), {})
+    found = proposed(frame)
     assert set(found.missing) == {"target", "proxy", "holdout"}
     assert found.missing["target"].endswith(": a, b")
     assert "never saw the day" in found.missing["proxy"]
@@ -75,9 +91,8 @@ def test_what_the_table_does_not_say_is_asked_with_candidates(tmp_path):
     assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
 
 
-def test_what_was_said_is_taken_and_never_offered_for_anything_else(tmp_path):
-    seen = look(put(tmp_path / "scores", rows()))
-    found = propose(seen, {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
+def test_what_was_said_is_taken_and_never_offered_for_anything_else(proposed):
+    found = proposed(rows(), {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
     assert (found.settings["target"], found.why["target"]) == ("p_served", "as you said")
     assert found.settings["holdout"] == "x = 1"
     assert "split" not in found.settings
@@ -91,37 +106,44 @@ def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(tmp_path):
     assert found.settings["holdout"] == "held_holdout = true"
 
 
-def test_several_classes_are_listed_in_order(tmp_path):
-    frame = rows(clicked=pl.Series(["c", "a", "b", "a"] * 125))
-    found = propose(look(put(tmp_path / "scores", frame)), {})
-    assert found.settings["classes"] == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize("kind", [pl.Float64, pl.Float32, pl.Decimal(22, 2), pl.Boolean, pl.Int8])
 @pytest.mark.parametrize("label", [None, "clicked"])
-def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(tmp_path, kind, label):
+def test_a_label_of_whole_numbers_has_classes_however_it_is_stored(proposed, kind, label):
     """pandas stores 0 and 1 as floats where one is missing."""
     frame = rows(clicked=(pl.Series(range(500)) % 3 // 2).cast(kind))
     if kind != pl.Boolean:
         frame = frame.with_columns(
             clicked=pl.when(pl.col("event_id") != "e7").then(pl.col("clicked"))
         )
-    table = put(tmp_path / "scores", frame)
-    found = propose(look(table), {"label": label, "split": "split"})
-    text = as_toml("m", table, found, {}, folder=FOLDER)
-    (settings,) = tomllib.loads(text)["models"]
-    assert ScoreTables.model_validate(settings["scores"]).classes == (0, 1)
+    found = proposed(frame, {"label": label, "split": "split"})
+    assert ScoreTables.model_validate(written(found)).classes == (0, 1)
     assert (found.settings["label"], "scale" in found.settings) == ("clicked", False)
 
 
-def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(tmp_path):
-    frame = rows().rename({"clicked": "z"})
-    assert propose(look(put(tmp_path / "one", frame)), {}).settings["label"] == "z"
-    frame = frame.with_columns(kind=pl.Series([1, 2] * 250))
-    found = propose(look(put(tmp_path / "two", frame)), {})
-    assert found.missing["label"].endswith(": z, kind")
-    told = propose(look(str(tmp_path / "two")), {"label": "kind"})
-    assert told.settings["classes"] == [1, 2]
+FEW = rows(clicked=pl.Series([1, 2] * 250)).rename({"clicked": "kind"})
+MANY = {f"c{number}": pl.Series([0, 1] * 250) for number in range(12)}
+
+
+@pytest.mark.parametrize(
+    ("frame", "label", "said"),
+    [
+        (rows(clicked=pl.Series(["c", "a", "b", "a"] * 125)), "clicked", ["a", "b", "c"]),
+        (FEW, "kind", [1, 2]),
+        (rows().rename({"clicked": "z"}), "z", [0, 1]),  # a split is no label
+        (FEW.with_columns(z=rows()["clicked"]), None, ": kind, z"),
+        (rows(**MANY).rename({"clicked": "z"}), None, f": z, {', '.join(MANY)}"),  # none is cut
+    ],
+)
+def test_the_one_column_of_few_values_is_the_label_and_of_several_all_are_asked(
+    proposed, frame, label, said
+):
+    found = proposed(frame)
+    assert found.settings.get("label") == label
+    if label is None:
+        assert found.missing["label"].endswith(said)
+        assert propose(found.seen, {"label": "z"}).settings["classes"] == [0, 1]
+    else:
+        assert found.settings["classes"] == said
 
 
 @pytest.mark.parametrize(
@@ -134,11 +156,10 @@ def test_a_split_is_no_label_and_two_columns_of_few_values_are_asked(tmp_path):
         ({"test": [True, False]}, "test = true"),
     ],
 )
-def test_a_split_in_other_words_is_offered_by_name(tmp_path, column, rule):
+def test_a_split_in_other_words_is_offered_by_name(proposed, column, rule):
     ((name, words),) = column.items()
     values = pl.Series(name, [words[number % len(words)] for number in range(500)])
-    table = put(tmp_path / "scores", rows().drop("split").with_columns(values))
-    found = propose(look(table), {})
+    found = proposed(rows().drop("split").with_columns(values))
     assert f'give --holdout "{rule}"' in found.missing["holdout"]
     assert (set(found.missing), found.settings["label"]) == ({"holdout"}, "clicked")
 
@@ -184,9 +205,7 @@ def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
     differing = sum(one != time.date() for one, time in zip(clock, times, strict=True))
     assert f"as you said: {differing:,} of 500 rows looked at" in found.why["time_zone"]
     assert max(clock) == day
-    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
-    written = tomllib.loads(text)["models"][0]["scores"]
-    assert ScoreTables.model_validate(written).time_zone == zone
+    assert ScoreTables.model_validate(written(found)).time_zone == zone
 
 
 def test_times_without_an_offset_ask_for_no_zone(tmp_path):
@@ -196,11 +215,10 @@ def test_times_without_an_offset_ask_for_no_zone(tmp_path):
     assert (found.missing, found.newest) == ({}, DAY)
 
 
-def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path):
-    table = put(tmp_path / "scores", rows())
+def test_a_number_is_no_label_but_its_side_of_a_threshold_is(proposed):
     wide = rows(p_today=pl.col("p_today") * 100.0, amount=pl.int_range(500))
-    for place, values in ((table, "500"), (put(tmp_path / "whole", wide), "500")):
-        found = propose(look(place), {"label": "amount"})
+    for frame, values in ((rows(), "500"), (wide, "500")):
+        found = proposed(frame, {"label": "amount"})
         assert not {"label", "classes", "scale"} & found.settings.keys()
         assert found.missing["label"] == (
             f"amount has {values} values and is a number: write whether it is above a threshold "
@@ -208,10 +226,10 @@ def test_a_number_is_no_label_but_its_side_of_a_threshold_is(tmp_path):
         )
 
 
-def test_codes_beside_probabilities_are_no_numbers(tmp_path):
+def test_codes_beside_probabilities_are_no_numbers(proposed):
     codes = np.random.default_rng(2).integers(0, 50, 500)
-    table = put(tmp_path / "scores", rows(category=pl.Series(codes)).drop("amount"))
-    assert "label" not in propose(look(table), {"label": "category"}).missing
+    found = proposed(rows(category=pl.Series(codes)).drop("amount"), {"label": "category"})
+    assert "label" not in found.missing
 
 
 def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLook:
@@ -220,17 +238,16 @@ def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLo
     return OtherLook(str(place), look(str(place)))
 
 
-def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(tmp_path):
+def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(proposed, tmp_path):
     frame = rows()
     labels = frame.select("event_id", "clicked", "split", "user_id")
     target = frame.select("user_id", "event_id", p="p_today", noise=pl.col("amount"))
     proxy = frame.select("event_id", "user_id", "p_today", "p_served")
-    table = put(tmp_path / "labels", labels)
     others = {
         "target": beside(tmp_path / "target", target),
         "proxy": beside(tmp_path / "proxy", proxy, "day"),
     }
-    found = propose(look(table), {}, others=others)
+    found = proposed(labels, others=others)
     assert found.missing == {}
     assert found.settings["record"] == "event_id"
     assert found.why["record"] == "all tables have it, and each row has its own"
@@ -239,45 +256,44 @@ def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(tmp_pa
     of_proxy = {"table": f"{tmp_path}/proxy", "column": "p_served", "day": "day"}
     assert found.settings["proxy"] == of_proxy
     assert found.why["proxy"].endswith("its column's name says so")
-    written = tomllib.loads(as_toml("ads", table, found, {}, folder=FOLDER))["models"][0]["scores"]
-    assert ScoreTables.model_validate(written).others.keys() == {"target", "proxy"}
+    assert ScoreTables.model_validate(written(found)).others.keys() == {"target", "proxy"}
 
 
-def test_what_tables_of_their_own_do_not_say_is_asked(tmp_path):
+def test_what_tables_of_their_own_do_not_say_is_asked(proposed, tmp_path):
     frame = rows().with_columns(order_id=pl.col("event_id"), a=0.1, b=0.2)
-    table = put(tmp_path / "labels", frame.select("event_id", "order_id", "clicked", "split"))
+    labels = frame.select("event_id", "order_id", "clicked", "split")
     target = frame.select("event_id", "order_id", "a", "b")
     others = {"target": beside(tmp_path / "target", target)}
-    found = propose(look(table), {"proxy": "q"}, others=others)
+    found = proposed(labels, {"proxy": "q"}, others=others)
     assert found.missing["record"].endswith("in all tables: event_id, order_id")
     assert found.missing["target"].endswith("the audited model's probability: a, b")
     told = {"proxy": "q", "record": "order_id", "target": "b"}
-    found = propose(look(table), told, others=others)
+    found = propose(found.seen, told, others=others)
     assert found.missing == {}
     assert found.settings["target"]["column"] == "b"
     assert found.why["target"] == "as you said"
     strangers = {"target": beside(tmp_path / "other", frame.select("a"))}
-    found = propose(look(table), {"proxy": "q"}, others=strangers)
+    found = propose(found.seen, {"proxy": "q"}, others=strangers)
     assert found.missing["record"].endswith("no column looks like it")
 
 
-def test_a_column_of_fractions_names_no_record(tmp_path):
+def test_a_column_of_fractions_names_no_record(proposed, tmp_path):
     """The join takes text and whole numbers."""
     frame = rows()
-    table = put(tmp_path / "labels", frame.select("amount", "clicked", "split"))
+    labels = frame.select("amount", "clicked", "split")
     others = {"target": beside(tmp_path / "target", frame.select("amount", "p_today"))}
-    assert "record" in propose(look(table), {"proxy": "q"}, others=others).missing
+    assert "record" in proposed(labels, {"proxy": "q"}, others=others).missing
 
 
-def test_tables_beside_one_of_a_catalogue_are_of_the_same(tmp_path):
+def test_tables_beside_one_of_a_catalogue_are_of_the_same(proposed, tmp_path):
     frame = rows()
-    table = put(tmp_path / "labels", frame.select("event_id", "clicked", "split"))
+    labels = frame.select("event_id", "clicked", "split")
     others = {"target": beside(tmp_path / "target", frame.select("event_id", "p_today"))}
-    found = propose(look(table), {"proxy": "q", "catalog": "here"}, others=others)
+    found = proposed(labels, {"proxy": "q", "catalog": "here"}, others=others)
     assert found.settings["target"]["catalog"] == "here"
 
 
-def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(tmp_path):
+def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(proposed):
     told = rows(
         country=pl.Series(["nl", "de"] * 250),
         serial=pl.Series(range(500)),
@@ -287,8 +303,8 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(tmp
         fold=pl.Series([0, 1, 2, 3, 4] * 100),
         seen_at=pl.lit(DAY),
     ).drop("split")
-    seen = look(put(tmp_path / "scores", told))
-    found = propose(seen, {"holdout": "fold = 4", "label": "clicked"})
+    given = {"holdout": "fold = 4", "label": "clicked"}
+    found = proposed(told, given)
     assert found.offered["context"] == ["amount", "country"]
     assert dict(found.unused) == {
         "event_id": "each row has its own",
@@ -299,44 +315,38 @@ def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(tmp
         "user_id": "its name is a person's",
         "seen_at": "neither numbers nor words",
     }
-    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
+    text = toml(found)
     assert '# context = ["amount", "country"]  # keep those that' in text
     assert "# not used: event_id (each row has its own), user_id (its name is a person's)" in text
-    assert not {"context", "unit"} & set(tomllib.loads(text)["models"][0]["scores"])
-    given = {"holdout": "fold = 4", "label": "clicked"}
-    named = propose(seen, given | {"context": ["amount"], "unit": "country"})
-    written = tomllib.loads(as_toml("ads", "scores", named, {}, folder=FOLDER))["models"][0][
-        "scores"
-    ]
-    assert (written["context"], written["unit"]) == (["amount"], "country")
+    assert not {"context", "unit"} & set(written(found))
+    named = propose(found.seen, given | {"context": ["amount"], "unit": "country"})
+    assert (written(named)["context"], written(named)["unit"]) == (["amount"], "country")
     assert dict(named.offered) == {}
-    asked = propose(seen, {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
+    asked = propose(found.seen, {"holdout": "fold = 4"}, checkpoints="m-{day}.json")
     assert "context" not in asked.offered
 
 
-def test_scores_outside_of_0_to_1_are_log_odds(tmp_path):
+def test_scores_outside_of_0_to_1_are_log_odds(proposed):
     odds = rows(p_today=pl.col("p_today") * 8 - 4, p_served=pl.col("p_served") * 8 - 4)
-    found = propose(look(put(tmp_path / "both", odds)), {})
+    found = proposed(odds)
     assert (found.settings["scale"], found.why["scale"]) == (
         "log_odds",
         "both columns hold numbers outside of 0 to 1",
     )
     assert (found.settings["target"], found.settings["proxy"]) == ("p_today", "p_served")
     assert found.why["target"] == "it holds log-odds, and its name says so"
-    text = as_toml("ads", "scores", found, {}, folder=FOLDER)
-    assert ScoreTables.model_validate(tomllib.loads(text)["models"][0]["scores"]).scale
-    one = rows(p_today=pl.col("p_today") * 8 - 4)
-    mixed = propose(look(put(tmp_path / "one", one)), {})
+    assert ScoreTables.model_validate(written(found)).scale
+    mixed = proposed(rows(p_today=pl.col("p_today") * 8 - 4))
     assert "scale" not in mixed.settings
     assert mixed.missing["target"].endswith(": p_served")
 
 
-def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(tmp_path):
+def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(proposed):
     frame = rows(housing=pl.col("amount") > 0, default=pl.col("amount") > 200)
-    found = propose(look(put(tmp_path / "named", frame)), {})
+    found = proposed(frame)
     assert found.settings["label"] == "clicked"
     assert found.why["label"].endswith("other columns of few values are housing, default")
-    asked = propose(look(put(tmp_path / "not", frame.rename({"clicked": "subscribed"}))), {})
+    asked = proposed(frame.rename({"clicked": "subscribed"}))
     assert asked.missing["label"] == "which column is the label: subscribed, housing, default"
 
 
@@ -353,10 +363,3 @@ def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(tmp_path):
         rows(day=month, date=dates).write_parquet(table)
         found = propose(look(str(table)), {})
         assert (found.settings["day"], found.newest) == ("date", DAY)
-
-
-def test_no_list_of_candidates_is_cut(tmp_path):
-    many = rows(**{f"c{number}": pl.Series([0, 1] * 250) for number in range(12)})
-    found = propose(look(put(tmp_path / "scores", many.rename({"clicked": "z"}))), {})
-    listed = ", ".join(["z", *(f"c{number}" for number in range(12))])
-    assert found.missing["label"].endswith(f": {listed}")

@@ -1,23 +1,35 @@
-"""Labels, and maybe checkpoints, that are audited where they already lie, and not in the lake."""
+"""Labels, and maybe checkpoints, that are audited where they already lie, and not in the lake.
+
+The settings and a model's own file say together what a manifest says in the lake.
+"""
 
 import dataclasses
 import datetime as dt
 import functools
+import hashlib
+import json
 import zoneinfo
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import read_footer
-from workers.lake.checkpoints import DeclaredManifest
-from workers.lake.formats import ENDINGS, check_installed
-from workers.lake.layout import LabelFile, Lake
-from workers.lake.manifest import Privacy
-from workers.lake.places import check_uri, local_path, split_day_path
+from workers.lake import limits
+from workers.lake.checkpoints import (
+    Checkpoint,
+    DeclaredManifest,
+    check_described,
+    describe_checkpoint,
+)
+from workers.lake.formats import ENDINGS, FILES, check_installed
+from workers.lake.layout import LabelFile, Lake, check_name
+from workers.lake.manifest import SCHEMA_VERSION, Manifest, Privacy
+from workers.lake.mlflow_registry import RegisteredFile, find_registered, read_artifact
+from workers.lake.places import check_uri, day_path, local_path, split_day_path
 from workers.plan import Plan
 from workers.sources.checkpoints.checkpoint_source import (
     CheckpointSource,
@@ -27,14 +39,14 @@ from workers.sources.checkpoints.checkpoint_source import (
 )
 from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.sources.checkpoints.label_places import TableLabels
-from workers.sources.checkpoints.placed_models import (
-    PlacedModel,
-    find_earlier,
-    find_model_file,
-    read_model_file,
-    stored_kind,
-)
 from workers.sources.tables.table_files import TableDay, find_day, parent_of, without_csv
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedModel(RegisteredFile):
+    """A day's model file that was found."""
+
+    day: dt.date
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +129,15 @@ def find_in_place(
         target, proxy = lake_checkpoints(lake, model, day, plan=plan, declared=declared)
         _check_manifest_alone(given, model, day)
         return fitting(CheckpointSource(place, target, proxy, given.to_json()), plan)
-    paths = given.checkpoints
     begins = _check_registered(given, model, day) if given.trust is Trust.INDEPENDENT else None
     earlier = given.proxy or find_earlier(
-        paths, model, day, within_days=plan.proxy_within_days, registered_before=begins
+        given.checkpoints, model, day, within_days=plan.proxy_within_days, registered_before=begins
     )
     if earlier is None:
         raise no_proxy(model, day, plan, registered_before=begins)
     given = dataclasses.replace(given, proxy=earlier)
     assert given.target is not None  # noqa: S101  # as find_ready returns it
-    kind_of = functools.partial(_kind_of_column, found, given.labels)
-    target, proxy = (
-        read_model_file(
-            file, paths, given.labels, model=model, privacy=given.privacy, kind_of=kind_of
-        )
-        for file in (given.target, earlier)
-    )
+    target, proxy = (_read_model(given, file, model, found) for file in (given.target, earlier))
     source = CheckpointSource(
         place, target, proxy, given.to_json(), declared=True, trust=given.trust
     )
@@ -174,23 +179,147 @@ def _check_manifest_alone(given: InPlace, model: str, day: dt.date) -> None:
             )
 
 
-def _kind_of_column(found: TableDay, labels: LabelTable, feature: str) -> str | None:
-    """Return the kind of a feature by how its column is stored; None where there is no such.
-
-    A file that lacks the column, or holds no value of it, says no kind.
-    """
+def _kind_of_column(found: TableDay, labels: LabelTable, feature: str) -> str:
+    """Return the kind of a feature by how its column is stored, in the first file that says it."""
     column = labels.columns.get(feature, feature)
     for file in found.files:
         schema = _schema(found.root, file)
         kind = schema.field(column).type if schema.names.count(column) == 1 else pa.null()
         if not pa.types.is_null(kind):
             return stored_kind(kind)
-    return None  # the reader of the rows says so
+    return "numeric"  # without the column, the reader of the rows says so
 
 
 @functools.lru_cache(maxsize=8)
 def _schema(root: Lake, file: LabelFile) -> pa.Schema:
     return read_footer(root, file.name, listed=file).schema()
+
+
+def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedModel:
+    """Return a day's model file, once it is complete.
+
+    Raises:
+        NotEvaluableError: there is none, or no mark that it is complete.
+    """
+    check_name("model", model)
+    if paths.registered:
+        address = day_path(paths.path, model, day)
+        found = find_registered(address, paths.artifacts or ())
+        if found is None:
+            raise NotEvaluableError(
+                Reason.MISSING_TARGET,
+                f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
+                f"{address} that is ready; set the alias when the day's model is registered.",
+            )
+        return PlacedModel(**dataclasses.asdict(found), day=day)
+    for template in (paths.path, paths.ready):
+        if template is None:
+            continue
+        folder, name = split_day_path(template, model, day)
+        if not Lake(folder).has(name):
+            raise NotEvaluableError(
+                Reason.MISSING_TARGET,
+                f"There is no complete checkpoint of {model} for {day}: {folder}/{name} is "
+                "missing.",
+            )
+    return PlacedModel(*split_day_path(paths.path, model, day), day=day)
+
+
+def find_earlier(
+    paths: CheckpointPaths,
+    model: str,
+    day: dt.date,
+    *,
+    within_days: int,
+    registered_before: dt.datetime | None = None,
+) -> PlacedModel | None:
+    """Return the model file of the latest day before `day`; None where no day so near has one.
+
+    One that was not registered before `registered_before`, where that is given, is passed over.
+    """
+    for back in range(1, within_days + 1):
+        try:
+            found = find_model_file(paths, model, day - dt.timedelta(days=back))
+        except NotEvaluableError as error:
+            if error.reason is not Reason.MISSING_TARGET:
+                raise
+            continue
+        at = found.registered_at
+        if registered_before is None or (at is not None and at < registered_before):
+            return found
+    return None
+
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+
+
+def stored_kind(kind: pa.DataType) -> str:
+    """Return the kind of a feature by how its column is stored."""
+    return "numeric" if any(is_one(kind) for is_one in _NUMBERS) else "categorical"
+
+
+def _read_model(given: InPlace, file: PlacedModel, model: str, found: TableDay) -> Checkpoint:
+    """Return a model file as a checkpoint, with the manifest that settings and file come to.
+
+    It is taken to have been trained on its day. Where the file does not say what kind a feature is
+    of, its column does.
+
+    Raises:
+        NotEvaluableError: it is no model of the format, or none to score with, or is not what the
+            settings say.
+    """
+    paths, labels = given.checkpoints, given.labels
+    assert paths is not None  # noqa: S101  # they named the file
+    try:
+        content = read_artifact(file.folder, file.name, at_most=limits.CHECKPOINT_BYTES)
+    except FileNotFoundError:
+        raise NotEvaluableError(
+            Reason.MISSING_TARGET,
+            f"The checkpoint of {model} for {file.day}, {file.folder}/{file.name}, is gone: keep "
+            "model files for as long as they are audited.",
+        ) from None
+    form = file.format or paths.known_format
+    described = describe_checkpoint(content, model, file.day, form=form)
+    unnamed, count = "Column_" if form == "lightgbm" else "f", len(described.kinds)
+    names = paths.features or described.names or [f"{unnamed}{place}" for place in range(count)]
+    if len(names) != count:
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {file.day} takes {count} features, but checkpoints.features "
+            f"lists {len(names)}: list each, in the order of training.",
+        )
+    classes = labels.classes or described.classes or tuple(range(described.class_count))
+    said = {
+        "schema_version": SCHEMA_VERSION,
+        "model": model,
+        "day": file.day,
+        "format": form,
+        "file": FILES[form],
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "dataset": labels.table,
+        "label": {"column": labels.label, "classes": classes, "state": labels.label_state},
+        "features": [
+            {"name": name, "kind": kind or _kind_of_column(found, labels, name)}
+            for name, kind in zip(names, described.kinds, strict=True)
+        ],
+        "trained_on": {"first": file.day, "last": file.day, "split": "train"},
+        "privacy": given.privacy,
+    }
+    try:
+        manifest = Manifest.model_validate(said)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise NotEvaluableError(
+            Reason.CHECKPOINT_INVALID,
+            f"The model {model} of {file.day} cannot be described by its file and the settings: "
+            f"{field} is wrong ({first['msg']}).",
+        ) from None
+    check_described(described, manifest, lists="the settings list")
+    # Not where the labels lie: the same model of the same rows in another place is the same audit.
+    plain = manifest.model_dump(mode="json", exclude={"dataset", "file"})
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return Checkpoint(manifest, digest, content, described)
 
 
 def in_place_files(
