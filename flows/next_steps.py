@@ -38,98 +38,62 @@ class Step:
     text: str
 
 
-_STEPS = {
-    ReasonCode.THIS_NIGHT: Step(
-        Role.AUDITOR,
-        "Do not serve it; repeat the audit from its inputs: privaudit verify {audit_id}.",
-    ),
-    ReasonCode.MECHANISM_NOT_APPLIED: Step(
-        Role.ENGINEER,
-        "Do not serve it; find the job that should have randomized the labels, and its log.",
-    ),
-    ReasonCode.NIGHTS_TOGETHER: Step(
-        Role.OWNER, "Do not serve it; find the first night of the leak on its page of the report."
-    ),
-    ReasonCode.EARLIER_NIGHT: Step(
-        Role.OWNER,
-        "Do not serve it; read which night it was: privaudit show --model {model} --all.",
-    ),
-    ReasonCode.NIGHTS_NEEDED: Step(
-        Role.ENGINEER, "Wait: nights like these are conclusive together{from_day}."
-    ),
-    ReasonCode.FEW_HELD_OUT: Step(Role.OWNER, "{hold_out}"),
-    ReasonCode.TOO_SMALL: Step(
-        Role.ENGINEER, "Let the labels of several days play together (plan.days)."
-    ),
-    ReasonCode.NIGHTS_REPEAT: Step(
-        Role.OWNER, "Draw a new holdout every day: the same rows add nothing."
-    ),
-    ReasonCode.LEARNER_FORGETS: Step(
-        Role.AUDITOR,
-        "Ask how epsilon was accounted for: this learner shows no more without any mechanism.",
-    ),
-    ReasonCode.PROXY_WRONG: Step(
-        Role.ENGINEER,
-        "Let the model of the day before be the proxy, and see that it never read the holdout.",
-    ),
-    ReasonCode.HOLDOUT_SUSPECT: Step(
-        Role.ENGINEER, "See whether training leaves out exactly the rows that are called holdout."
-    ),
-    ReasonCode.ARMS_UNLIKE: Step(
-        Role.OWNER, "Draw the holdout at random, after any sampling of rows."
-    ),
-    ReasonCode.PERSONS_SPLIT: Step(
-        Role.ENGINEER, "Set plan.privacy_unit to the column of the person, and keep each row once."
-    ),
-    ReasonCode.ANSWERS_DOUBTFUL: Step(
-        Role.ENGINEER,
-        "Compare label, classes and columns with those of training; if a table of answers was "
-        "audited, audit the model's file instead.",
-    ),
-    ReasonCode.ROWS_UNACCOUNTED: Step(
-        Role.OWNER, "Let the job that trains write the rows that are audited."
-    ),
-    ReasonCode.READS_MORE: Step(
-        Role.OWNER, "Name what the mechanism reads beside the label: reads, --reads."
-    ),
-    ReasonCode.RECORDS_REPEAT: Step(
-        Role.ENGINEER, "Name the column that tells one record from another: record, --record."
-    ),
-    ReasonCode.CHOSEN_PLAN: Step(Role.ENGINEER, "Run it again without a plan of your own."),
-    ReasonCode.DECLARATION_EMPTY: Step(
-        Role.OWNER, "Declare label_dp with a delta below one over the rows, and a smaller epsilon."
-    ),
-    ReasonCode.DELTA_DECIDES: Step(Role.OWNER, "Declare a smaller delta."),
-    ReasonCode.OVER_POLICY: Step(
-        Role.OWNER,
-        "Train with, and declare, at most what policy allows (plan.policy_epsilon, [policy]).",
-    ),
-    ReasonCode.NOTHING_DECLARED: Step(
-        Role.OWNER, "Declare an epsilon for the audited unit{below}."
-    ),
-    ReasonCode.LABELS_PRIVATISED: Step(
-        Role.AUDITOR,
-        "Compare true labels with released ones: [models.released_labels], privaudit check-labels.",
-    ),
-    ReasonCode.MODEL_MISSING: Step(
-        Role.OWNER, "See whether the day's training ended, and where its model lies."
-    ),
-    ReasonCode.MODEL_UNREADABLE: Step(Role.OWNER, "Open the model's file with privaudit check."),
-    ReasonCode.PROXY_UNUSABLE: Step(
-        Role.ENGINEER, "Name an earlier model (proxy) that was trained before the day's labels."
-    ),
-    ReasonCode.LABELS_MISSING: Step(
-        Role.ENGINEER, "See whether the day's labels were written, _SUCCESS last."
-    ),
-    ReasonCode.SCORES_WRONG: Step(
-        Role.OWNER, "See whether the scoring job ended, and look at the record that is named."
-    ),
-    ReasonCode.SETUP_WRONG: Step(Role.ENGINEER, "Correct the column or setting that is named."),
-    ReasonCode.MANIFEST_WRONG: Step(
-        Role.OWNER, "Correct the field that is named (privaudit manifest writes one)."
-    ),
-    ReasonCode.NOT_RUN: Step(Role.ENGINEER, "Audit the day afterwards: privaudit backfill."),
+_TEXTS = {
+    Role.AUDITOR: {
+        ReasonCode.THIS_NIGHT: "Do not serve it; repeat the audit from its inputs: privaudit "
+        "verify {audit_id}.",
+        ReasonCode.LEARNER_FORGETS: "Ask how epsilon was accounted for: this learner shows no more "
+        "without any mechanism.",
+        ReasonCode.LABELS_PRIVATISED: "Compare true labels with released ones: "
+        "[models.released_labels], privaudit check-labels.",
+    },
+    Role.ENGINEER: {
+        ReasonCode.MECHANISM_NOT_APPLIED: "Do not serve it; find the job that should have "
+        "randomized the labels, and its log.",
+        ReasonCode.NIGHTS_NEEDED: "Wait: nights like these are conclusive together{from_day}.",
+        ReasonCode.TOO_SMALL: "Let the labels of several days play together (plan.days).",
+        ReasonCode.PROXY_WRONG: "Let the model of the day before be the proxy, and see that it "
+        "never read the holdout.",
+        ReasonCode.HOLDOUT_SUSPECT: "See whether training leaves out exactly the rows that are "
+        "called holdout.",
+        ReasonCode.PERSONS_SPLIT: "Set plan.privacy_unit to the column of the person, and keep "
+        "each row once.",
+        ReasonCode.ANSWERS_DOUBTFUL: "Compare label, classes and columns with those of training; "
+        "if a table of answers was audited, audit the model's file instead.",
+        ReasonCode.RECORDS_REPEAT: "Name the column that tells one record from another: record, "
+        "--record.",
+        ReasonCode.CHOSEN_PLAN: "Run it again without a plan of your own.",
+        ReasonCode.PROXY_UNUSABLE: "Name an earlier model (proxy) that was trained before the "
+        "day's labels.",
+        ReasonCode.LABELS_MISSING: "See whether the day's labels were written, _SUCCESS last.",
+        ReasonCode.SETUP_WRONG: "Correct the column or setting that is named.",
+        ReasonCode.NOT_RUN: "Audit the day afterwards: privaudit backfill.",
+    },
+    Role.OWNER: {
+        ReasonCode.NIGHTS_TOGETHER: "Do not serve it; find the first night of the leak on its page "
+        "of the report.",
+        ReasonCode.EARLIER_NIGHT: "Do not serve it; read which night it was: privaudit show "
+        "--model {model} --all.",
+        ReasonCode.FEW_HELD_OUT: "{hold_out}",
+        ReasonCode.NIGHTS_REPEAT: "Draw a new holdout every day: the same rows add nothing.",
+        ReasonCode.ARMS_UNLIKE: "Draw the holdout at random, after any sampling of rows.",
+        ReasonCode.ROWS_UNACCOUNTED: "Let the job that trains write the rows that are audited.",
+        ReasonCode.READS_MORE: "Name what the mechanism reads beside the label: reads, --reads.",
+        ReasonCode.DECLARATION_EMPTY: "Declare label_dp with a delta below one over the rows, and "
+        "a smaller epsilon.",
+        ReasonCode.DELTA_DECIDES: "Declare a smaller delta.",
+        ReasonCode.OVER_POLICY: "Train with, and declare, at most what policy allows "
+        "(plan.policy_epsilon, [policy]).",
+        ReasonCode.NOTHING_DECLARED: "Declare an epsilon for the audited unit{below}.",
+        ReasonCode.MODEL_MISSING: "See whether the day's training ended, and where its model lies.",
+        ReasonCode.MODEL_UNREADABLE: "Open the model's file with privaudit check.",
+        ReasonCode.SCORES_WRONG: "See whether the scoring job ended, and look at the record that "
+        "is named.",
+        ReasonCode.MANIFEST_WRONG: "Correct the field that is named (privaudit manifest writes "
+        "one).",
+    },
 }
+_STEPS = {code: Step(role, text) for role, own in _TEXTS.items() for code, text in own.items()}
 
 SERVE = Step(Role.OWNER, "Serve the model, and keep the nightly audit: evidence adds up.")
 """What to do where nothing is wrong and nothing is missing."""

@@ -63,10 +63,7 @@ def acceptance(
 def refused_by_policy(policy: PolicySettings | None, audits: pl.DataFrame, on: dt.date) -> str:
     """Return why policy refuses a file that its audits clear, by each model's newest; "" if not.
 
-    Args:
-        policy: of the settings; None refuses nothing.
-        audits: of the file, as `serving_decision.audits_of` returns them.
-        on: as of `acceptance`.
+    The audits are as `serving_decision.audits_of` returns them. No policy refuses nothing.
     """
     if policy is None:
         return ""

@@ -566,7 +566,11 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
     try:
         if not named:
             _check_owner(path)
-        text = _bounded(path).decode("utf-8")
+        with open_plain(path) as file:
+            content = file.read(_MOST + 1)
+        if len(content) > _MOST:
+            raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
+        text = content.decode("utf-8")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -592,15 +596,6 @@ def _check_owner(path: pathlib.Path) -> None:
                 "decide what is read and where alerts go: if you trust it, name it with --config "
                 f"or {VARIABLE}; otherwise run in a folder of your own."
             )
-
-
-def _bounded(path: pathlib.Path) -> bytes:
-    """Return what a file holds, unless it has no end."""
-    with open_plain(path) as file:
-        content = file.read(_MOST + 1)
-    if len(content) > _MOST:
-        raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
-    return content
 
 
 def _invalid(path: pathlib.Path, error: ValidationError) -> SettingsError:

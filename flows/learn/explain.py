@@ -151,23 +151,14 @@ def _usual(promised: Promised) -> Iterator[Answer]:
     for prior in sorted(PRIORS, reverse=True):
         answer = _success(promised, prior)
         yield answer if prior == 0.5 else replace(answer, sentence=None)
+    name, subject, source = "membership_accuracy", "telling who took part", SOURCES["membership"]
     accuracy = promised.membership_accuracy()
-    source = SOURCES["membership"]
-    yield Answer(
-        "membership_accuracy",
-        "telling who took part: accuracy",
-        None,
-        accuracy,
-        percent_up(accuracy),
-        source,
-        f"Whether a record took part, where both are as probable, is told with at most "
-        f"{percent_up(accuracy)} accuracy.",
-    )
-    advantage = 2.0 * accuracy - 1.0
-    subject = "telling who took part: advantage"
-    yield Answer(
-        "membership_advantage", subject, None, advantage, up(advantage, decimals=3), source
-    )
+    shown, advantage = percent_up(accuracy), 2.0 * accuracy - 1.0
+    said = "Whether a record took part, where both are as probable, is told with at most"
+    said = f"{said} {shown} accuracy."
+    yield Answer(name, f"{subject}: accuracy", None, accuracy, shown, source, said)
+    name, shown = "membership_advantage", up(advantage, decimals=3)
+    yield Answer(name, f"{subject}: advantage", None, advantage, shown, source)
     for bits in SECRET_BITS:
         yield _bits(promised, bits)
 
@@ -188,16 +179,10 @@ def _games(promised: Promised, records: int, prior: float) -> Answer:
     limit = count.limit(significance=1.0 - _CONFIDENCE)
     share = percent_up(_CONFIDENCE)
     blind = "50/50" if prior == 0.5 else f"right with probability {exact(prior)} blindly"
-    return Answer(
-        "correct_guesses",
-        f"correct of {records:,} guesses, {share} confidence",
-        float(records),
-        float(limit),
-        f"{limit:,}",
-        SOURCES["correct_guesses"],
-        f"Of {records:,} guesses that were {blind}, nobody has more than {limit:,} right, with "
-        f"{share} confidence.",
-    )
+    name, subject = "correct_guesses", f"correct of {records:,} guesses, {share} confidence"
+    said = f"Of {records:,} guesses that were {blind}, nobody has more than {limit:,} right, with"
+    shown, said = f"{limit:,}", f"{said} {share} confidence."
+    return Answer(name, subject, float(records), float(limit), shown, SOURCES[name], said)
 
 
 def _success(promised: Promised, prior: float) -> Answer:
@@ -205,15 +190,9 @@ def _success(promised: Promised, prior: float) -> Answer:
     what = "a label that was 50/50"
     if prior != 0.5:
         what = f"a secret that a blind guess gets with probability {exact(prior)}"
-    return Answer(
-        "success_bound",
-        f"success of one guess, prior {exact(prior)}",
-        prior,
-        value,
-        percent_up(value),
-        source,
-        f"Nobody guesses {what} with more than {percent_up(value)} success.",
-    )
+    subject, shown = f"success of one guess, prior {exact(prior)}", percent_up(value)
+    said = f"Nobody guesses {what} with more than {shown} success."
+    return Answer("success_bound", subject, prior, value, shown, source, said)
 
 
 def _bits(promised: Promised, bits: float) -> Answer:
@@ -234,19 +213,13 @@ def _least(promised: Promised, prior: float) -> tuple[float, str]:
 
 
 def _protecting(promised: Promised, name: str, prior: float) -> Answer:
-    limit = exact(_ADVANTAGE)
+    limit, quantity = exact(_ADVANTAGE), "epsilon_protect"
     value = float(epsilon_protect(prior, advantage=_ADVANTAGE))
     reached = float(generalised_advantage(prior, promised.success(prior)))
-    return Answer(
-        "epsilon_protect",
-        f"epsilon that protects {name} (advantage {limit})",
-        prior,
-        value,
-        down(value),
-        SOURCES["epsilon_protect"],
-        f"The advantage on {name} is at most {significant_up(reached)}; any guarantee with "
-        f"epsilon {down(value)} and delta 0 keeps it at {limit}.",
-    )
+    subject, shown = f"epsilon that protects {name} (advantage {limit})", down(value)
+    said = f"The advantage on {name} is at most {significant_up(reached)}; any guarantee with"
+    said = f"{said} epsilon {shown} and delta 0 keeps it at {limit}."
+    return Answer(quantity, subject, prior, value, shown, SOURCES[quantity], said)
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:

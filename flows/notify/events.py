@@ -172,11 +172,7 @@ def events(nights: Sequence[AuditedNight], settings: Settings) -> list[Event]:
 
     A violation by nights together, an incident that is resolved, a doubt or an empty declaration
     that is new, what changed, models that the settings no longer list, totals that are exceeded. An
-    inconclusive night that is too small has none.
-
-    Args:
-        nights: of one flow, as `nights_of` returns them.
-        settings: the flow's.
+    inconclusive night that is too small has none. The nights are as `nights_of` returns them.
     """
     if not nights:
         return []

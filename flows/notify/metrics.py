@@ -79,11 +79,8 @@ def _acknowledged(
 ) -> dict[tuple[str, str], dt.date | None]:
     """Return the last day for which each violation is acknowledged, by model and secret.
 
-    The last night that refutes decides: the violation may stand after nights that say nothing.
-
-    Args:
-        warehouse: where the nights are.
-        nights: of violated models, in the order of days; `last` is the model's latest.
+    The last night that refutes decides: the violation may stand after nights that say nothing. Of
+    the violated models' nights, in the order of days, `last` is the model's latest.
     """
     reach = pl.col("day") >= pl.col("last") - dt.timedelta(days=REACH)
     nights = nights.filter(COUNTED_WITH_OTHERS, reach)
@@ -108,10 +105,10 @@ def metrics_text(
         who = {"model": one["model"], "secret": one["secret"]}
         why = {"verdict": one["verdict_together"], "reason_code": one["reason_code_together"] or ""}
         samples["verdict"].append(_sample("verdict", 1.0, **who, **why))
-        end = dt.datetime.combine(one["day"] + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         figures = {name: one[name] for name in _FIGURES} | {
-            "acknowledged_until_seconds": _end_of(one["acknowledged_until"]),
-            "audited_day_end_seconds": end.timestamp(),
+            # In UTC, in which acknowledgements are counted.
+            "acknowledged_until_seconds": _end_of(one["acknowledged_until"], dt.UTC),
+            "audited_day_end_seconds": _end_of(one["day"], zone),
         }
         for name, value in figures.items():
             if value is not None and not math.isnan(value):
@@ -123,12 +120,10 @@ def metrics_text(
     return "\n".join([*lines, ""])
 
 
-def _end_of(day: dt.date | None) -> float | None:
-    """Return when a day ends in UTC, in which acknowledgements are counted."""
+def _end_of(day: dt.date | None, zone: dt.tzinfo) -> float | None:
     if day is None:
         return None
-    midnight = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=dt.UTC)
-    return midnight.timestamp()
+    return dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=zone).timestamp()
 
 
 def _sample(name: str, value: float, **labels: str) -> str:

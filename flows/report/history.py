@@ -40,7 +40,8 @@ class History:
     @property
     def violated_since(self) -> dt.date | None:
         """The first of the last nights after which the model is violated; None where it is not."""
-        violated = itertools.takewhile(_is_violated, reversed(self.nights))
+        last = reversed(self.nights)
+        violated = itertools.takewhile(lambda one: model_verdict(one) is Verdict.VIOLATED, last)
         return min((night.day for night in violated), default=None)
 
     @property
@@ -111,7 +112,3 @@ def control_leaks(night: AuditRow) -> bool:
 def model_verdict(night: AuditedNight) -> Verdict:
     """Return the verdict of a model's nights together up to one; the night's own where unknown."""
     return Verdict(night.verdict_together or night.verdict)
-
-
-def _is_violated(night: AuditedNight) -> bool:
-    return model_verdict(night) is Verdict.VIOLATED

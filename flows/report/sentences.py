@@ -23,10 +23,7 @@ def headline(histories: Sequence[History], night: dt.date | None) -> list[str]:
 
     Every violated model comes first, by its name and whatever the night (up to ten). Failed models
     and those with a doubt are named up to three, and the others are counted by their verdict.
-
-    Args:
-        histories: of all models.
-        night: the newest night; models without a record of it are named.
+    Models without a record of the newest night are named.
     """
     if not histories:
         return ["No audit has been recorded yet."]
@@ -150,17 +147,13 @@ def control_sentence(history: History) -> str:
             "The same attack on the holdout, which training never saw, proved no leak on any night."
         )
     most = max(night.control_epsilon_lower or 0.0 for night in leaks)
+    which = "" if len(leaks) > 7 else f" ({short_days([night.day for night in leaks])})"
     return (
         f"The same attack on the holdout, which training never saw, leaked on {len(leaks)} of "
-        f"{_nights(len(played))}{_which(leaks)}, up to "
+        f"{_nights(len(played))}{which}, up to "
         f"{down(most, beyond=0.0)}: there, the earlier checkpoint does not know the day\u2019s "
         "labels, and figures that rely on it are no evidence. The bound does not rely on it."
     )
-
-
-def _which(nights: Sequence[AuditRow]) -> str:
-    """Name the days of a few nights."""
-    return "" if len(nights) > 7 else f" ({short_days([night.day for night in nights])})"
 
 
 def _nights(number: int, *, every: bool = False) -> str:

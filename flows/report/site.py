@@ -51,11 +51,7 @@ def write_report(
 ) -> pathlib.Path:
     """Write the report of a warehouse into a folder and return the path of its first page.
 
-    Args:
-        warehouse: what was audited; it may be empty.
-        folder: where the report goes; it is made if need be.
-        total: what models on the same labels are held against.
-        policy: what models' pages say is accepted or not.
+    Models on the same labels are held against the total, and each model against the policy.
     """
     tables = read_tables(warehouse)
     shared = shared_labels(warehouse, _night(tables.audits), total)
@@ -247,7 +243,7 @@ def statistics() -> tuple[Markup, frozenset[str]]:
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("table_open", _open_table)
-    markdown.add_render_rule("table_close", _close_table)
+    markdown.add_render_rule("table_close", lambda *_: "</table></div>\n")
     figures, limits = (
         source(name).read_text(encoding="utf-8")
         for name in ("reference/numbers.md", "explanation/limitations.md")
@@ -294,7 +290,3 @@ def _open_table(_self: object, tokens: Sequence[Token], place: int, *_: object) 
     """Let a wide table scroll by itself, also by keyboard."""
     number = sum(token.type == "table_open" for token in tokens[: place + 1])
     return f'<div class="scroll" role="region" tabindex="0" aria-label="Table {number}"><table>\n'
-
-
-def _close_table(*_: object) -> str:
-    return "</table></div>\n"

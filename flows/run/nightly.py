@@ -287,11 +287,11 @@ else:
     )
 
 
-def _run_name() -> str:
-    return f"run {flow_run.parameters['model']} {audited_day()}"
-
-
-@prefect.flow(name="audit-model", flow_run_name=_run_name, **_OPTIONS)
+@prefect.flow(
+    name="audit-model",
+    flow_run_name=lambda: f"run {flow_run.parameters['model']} {audited_day()}",
+    **_OPTIONS,
+)
 def audit_model(
     model: str,
     day: dt.date | None = None,
@@ -310,12 +310,7 @@ def audit_model(
         The one committed row, as a list.
 
     Raises:
-        AuditsFailedError: the audit ended with an error that is not its input's.
-        AlertsUndeliveredError: the alert could not be delivered; the record is committed.
-        ReportUnpublishedError: the report could not be written; the record is committed.
-        InvalidInputError: the day is in the future, before the first checkpoint's year, or after
-            the model's newest inputs.
-        UnlistedModelError: the model is not configured; nothing is stored.
+        InvalidInputError: the day is after the model's newest inputs; or as `nightly_audit`.
     """
     loaded, _, audited = _asked(settings, [model], day)
     if day is not None:
@@ -354,12 +349,8 @@ def backfill(
         The rows of the audits that this run made.
 
     Raises:
-        InvalidInputError: `first` is after `last` or before the first checkpoint's year, or `last`
-            is in the future or after the newest inputs of all models.
-        UnlistedModelError: a model is not configured; nothing is stored.
-        AuditsFailedError: an audit ended with an error that is not its input's.
-        AlertsUndeliveredError: an alert could not be delivered; every record is committed.
-        ReportUnpublishedError: the report could not be written; every record is committed.
+        InvalidInputError: `first` is after `last`, or `last` after the newest inputs of all models;
+            or as `nightly_audit`.
     """
     loaded = load_settings(settings)
     jobs = plan_backfill(loaded, first, last, models=models, force=force)

@@ -132,13 +132,10 @@ _log = logging.getLogger(__name__)
 
 
 def start(flow: Flow[..., Any], **parameters: Any) -> Any:
-    """Run a flow and return its result; its exceptions are raised.
+    """Run a flow whose tasks `submit` starts and return its result; its exceptions are raised.
 
-    Args:
-        flow: a flow whose tasks are started through `flows.run.runs`.
-        parameters: the flow's parameters. Without a server they are passed on without validation.
-
-    A server that does not answer is left out with a warning: no audit needs one.
+    A server that does not answer is left out with a warning: no audit needs one. Without a server
+    parameters are passed on without validation.
     """
     url = PREFECT_API_URL.value()
     away = _why_away() if url else None

@@ -18,7 +18,6 @@ COLORS = {
 _FONT = "Helvetica, Arial, sans-serif"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
 _PRINTED = "printed in the paper"
-_LEVEL = 1e-6
 
 Point = dict[str, Any]
 """One value of a drawing.
@@ -77,12 +76,8 @@ def points_of(
 ) -> list[Point]:
     """Return a point for each row and column that has a value.
 
-    Args:
-        rows: what was computed.
-        x: the column along.
-        series: columns upwards -> their series' names, as formats of a row's values.
-        error: columns upwards -> the column of half the error bar, or those of its ends.
-        panel: a format.
+    `series` has the columns upwards and their series' names, as formats of a row's values, as
+    `panel` is one. `error` has the column of half the error bar, or those of its ends.
     """
     points = []
     for row in rows:
@@ -213,11 +208,8 @@ def table_of(
 ) -> StudyTable:
     """Return a table with one line for each row.
 
-    Args:
-        title: above it.
-        rows: what is shown.
-        columns: each column's name and how its cells are written; "name {format} | ..." for short.
-        text: the columns that hold words; the others hold numbers.
+    `columns` has each column's name and how its cells are written, "name {format} | ..." for short.
+    Those of `text` hold words, the others numbers.
     """
     if isinstance(columns, str):
         parts = [part.partition("{") for part in columns.split("|")]
@@ -252,21 +244,6 @@ def side_by_side(
 def binomial_error(share: float, trials: int) -> float:
     """Return the standard error of a share of a number of trials."""
     return math.sqrt(share * (1.0 - share) / trials)
-
-
-def held(bound: str, rows: Iterable[CellRow], name: str, found: str) -> str:
-    """Return a sentence: whether attacks hold a bound, by exact binomial tests at 1e-6.
-
-    Args:
-        bound: its name.
-        rows: tests, each with the `p_value` of the hypothesis that the bound holds.
-        name: of a test that refutes it, as a format of its row.
-        found: what the tests found where none refutes it.
-    """
-    wrong = [name.format(**row) for row in rows if row["p_value"] <= _LEVEL]
-    if wrong:
-        return f"AN ATTACK EXCEEDS {bound.upper()}: {'; '.join(wrong)}."
-    return f"No attack exceeds {bound}: {found} (exact binomial tests at {_LEVEL:g})."
 
 
 def paragraphs(text: str) -> list[str]:

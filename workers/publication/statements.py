@@ -231,7 +231,12 @@ def check_charge(made: Statement, known: Sequence[Statement], epsilon_per_label:
     known = [
         one for one in known if one.dataset == made.dataset or (outside and _OUTSIDE in one.dataset)
     ]
-    again = [one for one in known if _comes_again(one, made)]
+    again = [  # of other days, with this holdout
+        one
+        for one in known
+        if not set(one.label_days) & set(made.label_days)
+        and same_holdout((one.holdout_sketch, made.holdout_sketch))[1] == 0
+    ]
     days = set(made.label_days).union(*(one.label_days for one in again))
     shares = [
         one
@@ -252,13 +257,6 @@ def check_charge(made: Statement, known: Sequence[Statement], epsilon_per_label:
             f"{made.model} on {made.day}: raise that limit only if the labels' owners agree."
             f"{same}{told}"
         )
-
-
-def _comes_again(one: Statement, made: Statement) -> bool:
-    """Return whether the holdout of a statement was that of an earlier one, of other days."""
-    sketches = one.holdout_sketch, made.holdout_sketch
-    other_days = not set(one.label_days) & set(made.label_days)
-    return other_days and same_holdout(sketches)[1] == 0
 
 
 _TABLE = "statements"

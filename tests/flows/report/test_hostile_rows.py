@@ -1,5 +1,7 @@
 """No row of one model costs another its page, or any model the report."""
 
+import re
+
 import pytest
 
 from flows.report.site import write_pages, write_report
@@ -91,6 +93,7 @@ def test_a_huge_epsilon_costs_no_page_and_flattens_no_other_model(epsilon, tmp_p
         assert pages[name] == without[name]
     # The night's small plots share one scale, and end at 100.
     assert "cannot be drawn" not in pages["index.html"]
+    assert not re.search(r' d="[^"]*\d{6}', pages["index.html"])
 
 
 @pytest.mark.parametrize("value", HUGE)
