@@ -121,6 +121,16 @@ def test_a_guarantee_for_labels_declares_nothing_of_other_secrets(tmp_path, plan
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("plan", [LABEL, MEMBERSHIP, ATTRIBUTE])
+def test_a_record_without_a_label_plays_for_no_secret(tmp_path, plan):
+    lake = lake_of(tmp_path, target=SHALLOW, number=1000)
+    first = pl.int_range(pl.len()) < 3
+    bad = rows(1000, seed=1).with_columns(late=pl.when(~first).then("late"))
+    put_labels(lake, DAY, bad, row_group_size=1024)
+    row = audited(lake, plan, max_bad_records=3)
+    assert row.records + row.control_records == 997
+
+
 def test_all_secrets_share_one_read_and_none_changes_another(leaking):
     requests = [Request("good", plan) for plan in (LABEL, ATTRIBUTE, MEMBERSHIP)]
     units = []
