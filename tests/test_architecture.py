@@ -452,7 +452,7 @@ def test_no_file_names_a_package_index() -> None:
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_822,
-    "flows/commands": 3_752,
+    "flows/commands": 3_740,
     "flows/learn": 486,
     "flows/notify": 1_003,
     "flows/publication": 202,
@@ -466,7 +466,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_568,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 66_991,
+    "tests": 66_970,
     "workers": 2_497,
     "workers/audit": 3_605,
     "workers/datasets": 705,

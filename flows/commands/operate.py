@@ -1,4 +1,4 @@
-"""Set up and operate: `privaudit acknowledge`, `init`, `check`, `overdue`, `manifest`."""
+"""Set up and operate: `privaudit init`, `check`, `overdue`, `manifest`."""
 
 import datetime as dt
 import json
@@ -9,16 +9,8 @@ from typing import Any
 import typer
 from rich.markup import escape
 
-from flows.commands.options import (
-    OPERATE,
-    ConfigOption,
-    DayOption,
-    JsonOption,
-    command,
-    open_warehouse,
-    toml_of,
-)
-from flows.commands.printing import begin_prefect, console, json_text, quiet, say
+from flows.commands.options import OPERATE, ConfigOption, DayOption, JsonOption, command, toml_of
+from flows.commands.printing import console, json_text, quiet, say
 from privcore.exceptions import TerminalError
 
 _DRAWN = "drawn by init; an owner who knows it can choose which rows share a fold"
@@ -173,34 +165,6 @@ def _plan_lines() -> str:
 
 
 app = typer.Typer()
-
-
-@command(app, panel=OPERATE)
-def acknowledge(audit_id: str, *, config: ConfigOption = None, why: str, until: dt.date) -> None:
-    """Say that a violation is known: nobody is notified of it again until a day.
-
-    The verdict, the exit codes and the record stay. People are notified again after that day, and
-    before it if a night proves more. Another declaration, label or dataset is not covered. The
-    acknowledgement stands on the model's page and in show. It is an alert of its own, and a row of
-    audit_notes, with the user's name. A later one replaces it.
-
-    Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
-
-    Options:
-        audit_id: The audit's id, or how it begins.
-        why: Reason: the cause that is known, and what is done about it. It is kept.
-        until: Last day, at most 28 days from today.
-    """
-    begin_prefect()
-    from flows.notify.alerts import WebhookError
-    from flows.run.upkeep import acknowledge_violation
-
-    settings, warehouse = open_warehouse(config)
-    whole = warehouse.whole_id(audit_id)
-    made, undelivered = acknowledge_violation(settings, whole, why=why, until=until)
-    say(made.sentence())
-    if undelivered:
-        raise WebhookError(" ".join(undelivered))
 
 
 @command(app, panel=OPERATE)

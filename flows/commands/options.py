@@ -27,6 +27,7 @@ ConfigOption = Annotated[
         help="Settings file; privaudit.toml in the current folder by default.",
     ),
 ]
+AuditId = Annotated[str, typer.Argument(help="The audit's id, or how it begins.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.commands.options import LOOK, ConfigOption, JsonOption, command, open_warehouse
+from flows.commands.options import LOOK, AuditId, ConfigOption, JsonOption, command, open_warehouse
 from flows.commands.printing import json_text, print_rows, say, working
 from privcore.exceptions import TerminalError
 from privcore.rounding import down
@@ -260,7 +260,7 @@ _COLUMNS = ("segment", "records", "control_records", "named", "epsilon_lower", "
 
 
 @command(app, panel=LOOK)
-def locate(audit_id: str, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def locate(audit_id: AuditId, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Find where a model leaks: the groups of rows in which an audit can prove a leak.
 
     It reads the audit's inputs again and commits nothing. Groups are chosen by features and the
@@ -270,9 +270,6 @@ def locate(audit_id: str, *, config: ConfigOption = None, as_json: JsonOption = 
     Exit code: 0 whether a group is named or not, 3 error.
 
     Example: privaudit locate 0f3c2a91
-
-    Options:
-        audit_id: The audit's id, or how it begins.
     """
     from workers.audit.locate import locate as locate_leak
 
@@ -296,7 +293,7 @@ def locate(audit_id: str, *, config: ConfigOption = None, as_json: JsonOption = 
 
 @command(app, panel=LOOK)
 def read_labels(
-    audit_id: str,
+    audit_id: AuditId,
     *,
     config: ConfigOption = None,
     labels: pathlib.Path | None = None,
@@ -313,7 +310,6 @@ def read_labels(
     Example: privaudit read-labels 0f3c2a91
 
     Options:
-        audit_id: The audit's id, or how it begins.
         labels (PARQUET): Write all labels that training read (released) beside the table's (true),
             for check-labels, if the file determines them.
     """

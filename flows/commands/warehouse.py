@@ -1,4 +1,4 @@
-"""The warehouse: `privaudit show`, `sql`, `export`, `report`, `compact`, `withdraw`."""
+"""The warehouse, read and kept: from `privaudit show` to `acknowledge`."""
 
 import dataclasses
 import datetime as dt
@@ -11,6 +11,7 @@ from flows.commands.options import (
     LOOK,
     OPERATE,
     AsOfOption,
+    AuditId,
     ConfigOption,
     JsonOption,
     command,
@@ -166,7 +167,7 @@ def _check_delivered(undelivered: tuple[str, ...]) -> None:
 
 
 @command(app, panel=OPERATE)
-def withdraw(audit_id: str, *, config: ConfigOption = None, why: str) -> None:
+def withdraw(audit_id: AuditId, *, config: ConfigOption = None, why: str) -> None:
     """Take back an audit that was committed by mistake.
 
     Its record stays and can be read, but it is never again the current one of its model and day:
@@ -177,7 +178,6 @@ def withdraw(audit_id: str, *, config: ConfigOption = None, why: str) -> None:
     Example: privaudit withdraw 0f3c2a91 --why "Audited with the lake of another team."
 
     Options:
-        audit_id: The audit's id, or how it begins.
         why: Reason for taking it back; it is kept with the record.
     """
     begin_prefect()
@@ -187,6 +187,33 @@ def withdraw(audit_id: str, *, config: ConfigOption = None, why: str) -> None:
     whole = warehouse.whole_id(audit_id)
     undelivered = withdraw_audit(settings, whole, why=why)
     typer.echo(f"{whole} is withdrawn; privaudit report draws the pages without it.")
+    _check_delivered(undelivered)
+
+
+@command(app, panel=OPERATE)
+def acknowledge(
+    audit_id: AuditId, *, config: ConfigOption = None, why: str, until: dt.date
+) -> None:
+    """Say that a violation is known: nobody is notified of it again until a day.
+
+    The verdict, the exit codes and the record stay. People are notified again after that day, and
+    before it if a night proves more. Another declaration, label or dataset is not covered. The
+    acknowledgement stands on the model's page and in show. It is an alert of its own, and a row of
+    audit_notes, with the user's name. A later one replaces it.
+
+    Example: privaudit acknowledge 0f3c2a91 --why "Fix in review, ticket 812." --until 2026-12-01
+
+    Options:
+        why: Reason: the cause that is known, and what is done about it. It is kept.
+        until: Last day, at most 28 days from today.
+    """
+    begin_prefect()
+    from flows.run.upkeep import acknowledge_violation
+
+    settings, warehouse = open_warehouse(config)
+    whole = warehouse.whole_id(audit_id)
+    made, undelivered = acknowledge_violation(settings, whole, why=why, until=until)
+    say(made.sentence())
     _check_delivered(undelivered)
 
 

@@ -15,7 +15,7 @@ from workers.publication.statements import Statements
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=123000)
 
 
-def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW) -> None:
+def publish(folder, *numbers, published_at=NOW):
     """Publish these statements in a folder."""
     for number in numbers:
         made = statement(
@@ -29,7 +29,7 @@ def publish(folder: pathlib.Path, *numbers: int, published_at: dt.datetime = NOW
 
 
 @pytest.fixture
-def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def here(tmp_path, monkeypatch):
     """Return the test's folder, with settings of one model, and stand in it."""
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,7 @@ def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
 
 
 @pytest.fixture(scope="session")
-def published_project(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def published_project(tmp_path_factory):
     """Return a project's folder with three statements and a key; it stays as it is."""
     folder: pathlib.Path = tmp_path_factory.mktemp("published") / "project"
     folder.mkdir()
@@ -51,9 +51,7 @@ def published_project(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def project(
-    published_project: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> pathlib.Path:
+def project(published_project, tmp_path, monkeypatch):
     """Return a copy of it in the test's own folder, and stand in it."""
     folder = shutil.copytree(published_project, tmp_path / "project")
     monkeypatch.chdir(folder)

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import pathlib
 
 import pytest
 
@@ -17,7 +16,7 @@ WHY = "Fix in review <b>, exactly 0.93 was lost."
 
 
 @pytest.fixture
-def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def audit_id(tmp_path, monkeypatch):
     """Commit a violated night in a folder with settings, and stand in it."""
     write_settings(tmp_path, ["good"])
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pathlib
 import pty
 import sys
 import tomllib
@@ -28,7 +27,7 @@ from workers.sources.tables.table_files import look
 
 
 @pytest.fixture
-def table(tmp_path: pathlib.Path) -> pathlib.Path:
+def table(tmp_path):
     folder = tmp_path / "predictions" / f"ds={DAY}"
     folder.mkdir(parents=True)
     numbers = pl.int_range(400, eager=True)
@@ -44,7 +43,7 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "predictions"
 
 
-def attached(table: pathlib.Path, *options: str) -> str:
+def attached(table, *options):
     config = table.parent / "privaudit.toml"
     given = ["attach", str(table), "--config", str(config), "--name", "ads", *options]
     done = CliRunner().invoke(app, given)

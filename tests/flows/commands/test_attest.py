@@ -3,7 +3,6 @@
 import base64
 import datetime as dt
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -11,7 +10,6 @@ import subprocess
 import pytest
 
 from tests.flows.commands.conftest import NOW, publish
-from tests.flows.conftest import Command
 from tests.support.lake import DAY, write_settings
 from tests.support.statements import statement
 from tests.support.warehouse import evaluated, failed
@@ -21,7 +19,7 @@ from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture
-def elsewhere(tmp_path: pathlib.Path, project: pathlib.Path, privaudit: Command) -> pathlib.Path:
+def elsewhere(tmp_path, project, privaudit):
     """Return a folder with a bundle and a public key, and nothing else."""
     answer = privaudit("attest", "model-0", "2026-11-01", "--key", "evidence.pem")
     assert answer.code == 0, answer.err
@@ -35,7 +33,7 @@ def elsewhere(tmp_path: pathlib.Path, project: pathlib.Path, privaudit: Command)
 BUNDLE = "model-0-2026-11-01.bundle.json"
 
 
-def verify(privaudit: Command, *more: str) -> tuple[int, str]:
+def verify(privaudit, *more):
     answer = privaudit("verify", "--bundle", BUNDLE, "--trust", "evidence.pem.pub", *more)
     return answer.code, answer.out + answer.err
 
@@ -247,7 +245,7 @@ def test_an_audits_own_statement_and_record_are_attested_and_verified(folder, pr
 
 
 @pytest.fixture
-def audited(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def audited(tmp_path, monkeypatch):
     """Return a folder with settings that have a policy, two audits of a day, and a failed one."""
     monkeypatch.chdir(tmp_path)
     write_settings(tmp_path, ["ads"], more="[policy]\nmax_epsilon = 0.5\nmax_age_days = 7\n")
@@ -261,7 +259,7 @@ def audited(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
     return tmp_path
 
 
-def shown(page: pathlib.Path) -> str:
+def shown(page):
     text = page.read_text(encoding="utf-8").split("</style>")[1]
     return " ".join(re.sub(r"<[^>]+>", " ", text).split())
 

@@ -1,7 +1,6 @@
 """`privaudit check-labels` as a person types it."""
 
 import json
-import pathlib
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ ASKED = ("--true", "y", "--released", "z", "--epsilon", "1", "--record", "id")
 
 
 @pytest.fixture(autouse=True)
-def _table(tmp_path: pathlib.Path) -> None:
+def _table(tmp_path):
     random = np.random.default_rng([1, 7])
     day = honest(random, 3_000)
     day.write_parquet(tmp_path / "day.parquet")

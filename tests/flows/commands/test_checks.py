@@ -1,7 +1,6 @@
 import json
 import os
 import types
-from typing import Any
 
 import pytest
 
@@ -18,20 +17,20 @@ __all__ = ["receiver"]  # a fixture
 class Server:
     """The answer of Prefect's client about one work pool."""
 
-    def __init__(self, kind: str, *states: str) -> None:
+    def __init__(self, kind, *states):
         self.kind, self.states = kind, states
 
-    def read_work_pool(self, name: str) -> Any:
+    def read_work_pool(self, name):
         assert name == "privaudit"
         return types.SimpleNamespace(type=self.kind)
 
-    def read_workers_for_work_pool(self, name: str) -> list[Any]:
+    def read_workers_for_work_pool(self, name):
         assert name == "privaudit"
         return [types.SimpleNamespace(status=state) for state in self.states]
 
 
 def test_a_worker_that_is_online_is_counted():
-    client: Any = Server("process", "OFFLINE", "ONLINE")
+    client = Server("process", "OFFLINE", "ONLINE")
     assert _workers_online(client, "privaudit") == "; 1 worker online in the pool privaudit"
 
 
@@ -40,13 +39,13 @@ def test_a_worker_that_is_online_is_counted():
     [((), "none was ever started"), (("OFFLINE", "OFFLINE"), "2 known, all offline")],
 )
 def test_a_pool_without_a_worker_fails_the_check(states, known):
-    client: Any = Server("process", *states)
+    client = Server("process", *states)
     with pytest.raises(TerminalError, match=f"({known}).* prefect worker start --pool privaudit"):
         _workers_online(client, "privaudit")
 
 
 def test_a_pool_that_needs_no_worker_and_a_flow_without_a_pool_are_well():
-    client: Any = Server("cloud-run:push")
+    client = Server("cloud-run:push")
     assert _workers_online(client, "privaudit") == ""
     assert _workers_online(client, None) == ""
 

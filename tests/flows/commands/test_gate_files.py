@@ -1,8 +1,6 @@
 """`privaudit gate` on files: answers, exit codes, MLflow; no lie passes a leaking file."""
 
 import contextlib
-import pathlib
-from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -16,18 +14,17 @@ from privcore.lower_bounds import Verdict
 from privcore.lower_bounds.applied_response import AppliedResponse
 from privcore.lower_bounds.verdicts import ReasonCode
 from tests.support.lake import write_settings
-from tests.support.mlflow_stub import Registry, mlflow_stub
+from tests.support.mlflow_stub import mlflow_stub
 from tests.support.release import RECORDS, by_heart, leaky, put_files, quiet, rows
 from tests.support.report import record
 from workers.audit.file_labels import FileLabels
 from workers.executors import InProcess
-from workers.warehouse.schema import AuditRow
 
 FLAVOR = "flavors:\n  xgboost:\n    data: model.ubj\n"
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(monkeypatch):
     for name in ("REGISTRY_URI", "TRACKING_TOKEN", "TRACKING_USERNAME", "TRACKING_PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
     with mlflow_stub() as registry:
@@ -36,11 +33,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
 
 
 @pytest.fixture(autouse=True)
-def _place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def files(folder: pathlib.Path, target: bytes) -> list[str]:
+def files(folder, target):
     given = put_files(folder, target=target)
     return ["gate", "--target", given[0], "--proxy", given[1], "--table", given[2]]
 
@@ -94,7 +91,7 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(tmp_path, privau
     coins = np.random.default_rng(5).random(len(plain)) < 1.0 / (1.0 + np.exp(1.0))
     noisy = plain.with_columns(late=pl.col("late") ^ pl.Series(coins).cast(pl.Int64))
 
-    def shallow(frame: pl.DataFrame) -> bytes:
+    def shallow(frame):
         data = xgboost.DMatrix(
             frame.select("delay", "hour").to_pandas(), label=frame["late"].to_numpy()
         )
@@ -103,7 +100,7 @@ def test_a_file_that_is_handed_over_is_read_and_not_asked_alone(tmp_path, privau
 
     proxy = shallow(rows(1).drop("city"))
 
-    def answered(trained: pl.DataFrame, *more: str) -> tuple[int, str]:
+    def answered(trained, *more):
         target = shallow(trained.filter(split="train"))
         given = put_files(tmp_path, target=target, proxy=proxy, table=plain)
         named = ["--target", given[0], "--proxy", given[1], "--table", given[2], "--label", "late"]
@@ -206,27 +203,19 @@ SUSPECT, SPLIT = "inconclusive: holdout_suspect", "inconclusive: persons_split"
 TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
 
 
-def asked(
-    folder: pathlib.Path,
-    limit: Mapping[str, float] = TWO,
-    *,
-    target: bytes | None = None,
-    proxy: bytes | None = None,
-    table: pl.DataFrame | None = None,
-    accepted: Iterable[ReasonCode] = (),
-) -> tuple[AuditRow, Decision]:
+def asked(folder, limit=TWO, *, target=None, proxy=None, table=None, accepted=()):
     files = put_files(folder, target=target or leaky(), proxy=proxy, table=table)
     return decide(*files, label="late", accepted=set(accepted), **limit)
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(monkeypatch):
     """Audit in this process."""
     here = contextlib.nullcontext(InProcess())
     monkeypatch.setattr(flows.commands.gate_files, "choose_executor", lambda *_: here)
 
 
-def resaved() -> bytes:
+def resaved():
     booster = xgboost.Booster()
     booster.load_model(bytearray(leaky()))
     booster.set_attr(note="another file of the same model")

@@ -13,12 +13,12 @@ from tests.support.lake import DAY, EVE, label_path, manifest_of, model_path
 from tests.test_architecture import ROOT
 from workers.lake.layout import Lake
 from workers.lake.manifest import json_schema, parse_manifest
-from workers.lake.model_sandbox import ModelDescription, describe_model
+from workers.lake.model_sandbox import describe_model
 from workers.sources import proposal
 from workers.sources.proposal import proposed_manifest
 
 
-def asked(lake: Lake, *more: str) -> list[str]:
+def asked(lake, *more):
     file = model_path(lake, "good") / "model.cbm"
     table = label_path(lake, "flights")
     named = ["--model", "good", "--dataset", "flights", "--day", str(DAY), "--label", "late"]
@@ -83,7 +83,7 @@ def test_models_of_a_lake_that_lack_a_manifest_get_one(template, privaudit, tmp_
 
 
 def test_a_column_of_many_values_is_no_label(template, privaudit, monkeypatch):
-    def nameless(content: bytes, **how: str) -> ModelDescription:
+    def nameless(content, **how):
         return describe_model(content, **how).model_copy(update={"classes": None})
 
     monkeypatch.setattr(proposal, "describe_model", nameless)

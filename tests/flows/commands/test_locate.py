@@ -11,7 +11,6 @@ import pytest
 
 from flows.commands.verify import not_the_days
 from flows.report.site import write_report
-from tests.flows.conftest import Command
 from tests.support.lake import (
     BINARY,
     DAY,
@@ -30,7 +29,7 @@ from workers.warehouse.store import Warehouse
 
 
 @pytest.fixture
-def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit: Command) -> str:
+def audit_id(tmp_path, monkeypatch, privaudit):
     """Return the id of an audit of a model that learned next to nothing."""
     lake = Lake(str(tmp_path / "lake"))
     for seed, day in enumerate((EVE, DAY)):
@@ -39,8 +38,7 @@ def audit_id(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, privaudit:
     write_settings(tmp_path, ["good"], more="minimum_slice_records = 200\n")
     monkeypatch.chdir(tmp_path)
     found = privaudit("run", "--model", "good", "--day", str(DAY), "--json")
-    audit_id: str = json.loads(found.out)[0]["audit_id"]
-    return audit_id
+    return json.loads(found.out)[0]["audit_id"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """`privaudit check` finds what the audit would refuse, in the audit's words, and stores nothing."""
 
 import datetime as dt
-import pathlib
 import shutil
 from collections.abc import Callable
 
@@ -31,36 +30,36 @@ from workers.lake.layout import Lake
 Fault = Callable[[Lake], None]
 
 
-def labels(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Fault:
+def labels(change):
     """Return a fault that changes the day's labels."""
 
-    def fault(lake: Lake) -> None:
+    def fault(lake):
         file = label_path(lake, "flights")
         change(pl.read_parquet(file)).write_parquet(file)
 
     return fault
 
 
-def manifest(**changes: object) -> Fault:
+def manifest(**changes):
     """Return a fault that changes the target's manifest."""
     return lambda lake: edit_manifest(lake, "good", DAY, **changes)
 
 
-def as_csv(lake: Lake) -> None:
+def as_csv(lake):
     file = label_path(lake, "flights")
     pl.read_parquet(file).write_csv(file)
 
 
-def without_success(lake: Lake) -> None:
+def without_success(lake):
     (label_path(lake, "flights").parent / "_SUCCESS").unlink()
 
 
-def misnamed_labels(lake: Lake) -> None:
+def misnamed_labels(lake):
     folder = label_path(lake, "flights").parent
     folder.rename(folder.with_name("2026-03-02"))
 
 
-def mechanism(name: str) -> dict[str, object]:
+def mechanism(name):
     return {"name": name, "parameters": {"epsilon": 2.0, "classes": 2}}
 
 
@@ -148,7 +147,7 @@ def test_a_declaration_for_another_unit_is_found(folder, unit, *, said):
     assert (words in check_model(load_settings(), "good", DAY)) is said
 
 
-def of_people(folder: pathlib.Path, split: pl.Expr) -> None:
+def of_people(folder, split):
     """Give each person three of the day's rows, held out as `split` says."""
     write_settings(folder, ["good"], more='privacy_unit = "customer"\nminimum_records = 20\n')
     labels(

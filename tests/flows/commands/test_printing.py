@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import logging
-from typing import Any
 
 import polars as pl
 import pytest
@@ -100,7 +99,7 @@ UNTIL = dt.datetime(2026, 5, 2, 8, tzinfo=dt.UTC)
 
 
 def test_each_wait_is_one_line_and_a_changed_one_another(capsys):
-    def printed() -> list[dict[str, Any]]:
+    def printed():
         return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
     with shown_progress():

@@ -48,7 +48,7 @@ def test_a_look_loads_neither_ray_nor_prefect(
     assert loaded_by(arguments, tmp_path) <= allowed
 
 
-def loaded_by(arguments: list[str], folder: pathlib.Path) -> set[str]:
+def loaded_by(arguments, folder):
     """Return what of the heavy is loaded when a command has ended well."""
     done = subprocess.run(
         [sys.executable, "-c", CALL, *arguments],

@@ -1,7 +1,6 @@
 """`privaudit release` as a person types it."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture(autouse=True)
-def _table(tmp_path: pathlib.Path) -> None:
+def _table(tmp_path):
     frame().write_csv(tmp_path / "staff.csv")
 
 

@@ -9,13 +9,13 @@ from privcore.lower_bounds.verdicts import Verdict
 from privcore.rounding import ABSENT
 
 
-def shown(frame: pl.DataFrame, *, width: int = 80) -> str:
+def shown(frame, *, width=80):
     console = Console(file=io.StringIO(), width=width)
     console.print(audits_table(frame, width=width))
     return console.file.getvalue()
 
 
-def audit(**changes: object) -> pl.DataFrame:
+def audit(**changes):
     row = {
         "day": "2013-02-01",
         "model": "delays-private",

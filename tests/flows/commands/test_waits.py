@@ -28,7 +28,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
         monkeypatch.setattr(module, "_now", lambda: early)
     slept: list[float] = []
 
-    def arrives(seconds: float) -> None:
+    def arrives(seconds):
         slept.append(seconds)
         if len(slept) == 2:
             success.touch()
@@ -37,7 +37,7 @@ def test_a_night_says_at_once_what_it_waits_for_and_again_when_that_changes(
     seen: list[tuple[list[str], int]] = []
     said_before_ray: list[int] = []
 
-    def ray(*_: object) -> contextlib.nullcontext[InProcess]:
+    def ray(*_):
         said_before_ray.append(len(seen))
         return contextlib.nullcontext(InProcess())
 

@@ -1,7 +1,6 @@
 import datetime as dt
 import json
 import pathlib
-from typing import Any
 
 import polars as pl
 import pytest
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+def warehouse(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     records = [
         evaluated("good", EVE, hour=1, reason="First."),
@@ -111,11 +110,11 @@ def test_verify_tells_by_its_exit_code(privaudit, tmp_path):
     code, out, _ = privaudit("verify", "--stored")
     assert (code, out.strip()) == (0, "2 of 2 records are intact.")
 
-    def add(number: float) -> None:
+    def add(number):
         tamper(warehouse, "audit_bounds", lambda row: row.update(correct=row["correct"] + number))
 
-    def end_with(number: float) -> None:
-        def ended(row: dict[str, Any]) -> None:
+    def end_with(number):
+        def ended(row):
             row["window_log_wealth"][-1] = number
 
         tamper(warehouse, "audit_wealth", ended)

@@ -5,8 +5,6 @@ import itertools
 import pathlib
 import tomllib
 import zoneinfo
-from collections.abc import Callable
-from typing import Any
 
 import deltalake
 import numpy as np
@@ -15,14 +13,14 @@ import pytest
 
 from flows.commands.attach import as_toml
 from tests.support.lake import DAY, EVE
-from workers.sources.proposal import OtherLook, Proposal, propose
+from workers.sources.proposal import OtherLook, propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import look
 
 FOLDER = pathlib.Path("/srv/settings")
 
 
-def rows(**more: object) -> pl.DataFrame:
+def rows(**more):
     random = np.random.default_rng(0)
     return pl.DataFrame(
         {
@@ -37,7 +35,7 @@ def rows(**more: object) -> pl.DataFrame:
     ).with_columns(**more)
 
 
-def put(place: pathlib.Path, frame: pl.DataFrame) -> str:
+def put(place, frame):
     for day in (EVE, DAY):
         (place / f"ds={day}").mkdir(parents=True)
         frame.write_parquet(place / f"ds={day}" / "part.parquet")
@@ -45,7 +43,7 @@ def put(place: pathlib.Path, frame: pl.DataFrame) -> str:
 
 
 @pytest.fixture
-def proposed(tmp_path: pathlib.Path) -> Callable[..., Proposal]:
+def proposed(tmp_path):
     """Return what writes a table of rows, and proposes settings for it."""
     places = (tmp_path / f"scores-{number}" for number in itertools.count())
     return lambda frame, given=None, **how: propose(
@@ -53,14 +51,13 @@ def proposed(tmp_path: pathlib.Path) -> Callable[..., Proposal]:
     )
 
 
-def toml(found: Proposal, **privacy: float) -> str:
+def toml(found, **privacy):
     return as_toml("ads", "scores", found, privacy, folder=FOLDER)
 
 
-def written(found: Proposal) -> dict[str, Any]:
+def written(found):
     """Return `[models.scores]` of the settings that a proposal is written as."""
-    scores: dict[str, Any] = tomllib.loads(toml(found))["models"][0]["scores"]
-    return scores
+    return tomllib.loads(toml(found))["models"][0]["scores"]
 
 
 def test_a_plain_table_needs_no_question(proposed):
@@ -232,7 +229,7 @@ def test_codes_beside_probabilities_are_no_numbers(proposed):
     assert "label" not in found.missing
 
 
-def beside(place: pathlib.Path, frame: pl.DataFrame, day: str = "ds") -> OtherLook:
+def beside(place, frame, day="ds"):
     (place / f"{day}={DAY}").mkdir(parents=True)
     frame.write_parquet(place / f"{day}={DAY}" / "part.parquet")
     return OtherLook(str(place), look(str(place)))

@@ -4,12 +4,12 @@ import pytest
 
 from tests.support.lake import BINARY, DAY, EVE, NO_JOIN_NEEDED, PLAN, declared, small_lake
 from workers.exceptions import NotEvaluableError, Reason
-from workers.lake.layout import Lake, labels_folder
+from workers.lake.layout import labels_folder
 from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     return small_lake(tmp_path_factory.mktemp("sources") / "lake", privacy=declared(2.0))
 
 

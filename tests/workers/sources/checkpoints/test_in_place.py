@@ -2,9 +2,7 @@
 
 import datetime as dt
 import json
-import pathlib
 from operator import attrgetter
-from typing import Any
 
 import deltalake
 import numpy as np
@@ -59,7 +57,6 @@ from workers.sources.checkpoints import checkpoint_source
 from workers.sources.checkpoints.in_place import InPlace, find_earlier
 from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRow
 
 # What does not depend on the files' names, which key the games.
 counted = attrgetter(
@@ -69,7 +66,7 @@ counted = attrgetter(
 
 
 @pytest.fixture(scope="module")
-def in_the_lake(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> AuditRow:
+def in_the_lake(models, tmp_path_factory):
     """Return the record of the same models and rows, audited from a lake."""
     lake = Lake(str(tmp_path_factory.mktemp("lake")))
     for day in (EVE, DAY):
@@ -108,7 +105,7 @@ def test_the_audit_of_a_table_is_that_of_the_lake(models, in_the_lake, tmp_path,
 
 @pytest.mark.parametrize("feature", ["delay", "city"])
 def test_a_feature_that_a_file_lacks_or_has_no_value_of_is_missing(models, tmp_path, feature):
-    def audited(name: str, second: pl.DataFrame) -> tuple[Any, ...]:
+    def audited(name, second):
         folder = tmp_path / name / f"ds={DAY}"
         folder.mkdir(parents=True)
         rows[:300].write_parquet(folder / "part-1.parquet")
@@ -176,7 +173,7 @@ def test_verify_reads_the_version_and_the_proxy_that_were_audited(tmp_path):
 
 @pytest.mark.slow
 def test_where_all_lies_changes_no_number_and_what_it_means_does(models, tmp_path):
-    def identity(table: pathlib.Path, where: pathlib.Path, **changes: Any) -> Any:
+    def identity(table, where, **changes):
         row = audit(InPlace(labels(table, **changes), paths(where), PRIVACY)).audit
         return row.target_manifest_sha256, row.proxy_manifest_sha256
 
@@ -198,7 +195,7 @@ def test_only_the_days_rows_are_scored(models, tmp_path, monkeypatch):
     both.write_parquet(tmp_path / "t" / "all.parquet", row_group_size=600)
     asked, inputs = [], checkpoint_source.as_inputs
 
-    def counting(checkpoint: Any, frame: pl.DataFrame) -> Any:
+    def counting(checkpoint, frame):
         asked.append(frame.height)
         return inputs(checkpoint, frame)
 
@@ -274,7 +271,7 @@ def test_a_proxy_that_saw_the_day_is_refused_whatever_its_path_says(tmp_path):
 def test_a_day_is_ready_when_its_files_and_its_rows_are(models, tmp_path):
     table = delta(tmp_path / "t")
 
-    def given(**changes: Any) -> InPlace:
+    def given(**changes):
         ready = {"ready": f"{tmp_path}/done/{{model}}-{{day}}"}
         return InPlace(
             labels(table, **(ready if "labels" in changes else {})),
@@ -339,7 +336,7 @@ def test_a_day_without_a_checkpoint_or_rows_or_an_earlier_model_is_said(models, 
 def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path):
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.ubj")
 
-    def found() -> dt.date | None:
+    def found():
         file = find_earlier(where, "ads", DAY, within_days=7)
         return None if file is None else file.day
 
@@ -374,7 +371,7 @@ def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path):
     table = labels(delta(tmp_path / "t"))
     where = paths(tmp_path, path=f"{tmp_path}/{{day}}.json")
 
-    def put(**learn: object) -> None:
+    def put(**learn):
         for day in (EVE, DAY):
             rows = ROWS[day].filter(split="train")
             data = xgboost.DMatrix(rows.select(names).to_numpy(), rows["late"].to_numpy())
