@@ -135,14 +135,6 @@ class FileLabels:
         )
 
 
-def _of_persons(found: FileLabels) -> FileLabels:
-    """Return what holds where a person's labels may share one coin: that none changed them."""
-    if found.response is None or found.are_the_tables:
-        return found
-    why = "a person's labels may share one coin, and the test takes each to have its own"
-    return FileLabels(trees=found.trees, why=why)
-
-
 def read_given(
     given: InPlace, model: str, day: dt.date, *, plan: Plan, executor: Executor
 ) -> FileLabels:
@@ -172,7 +164,10 @@ def _asked(source: CheckpointSource, plan: Plan, root: Lake, partition: Partitio
     """Return the same, of rows that are found."""
     found = _read(source, plan.privacy_unit, root, partition)
     by_row = plan.privacy_unit is None and not _of_holder(source)
-    return found if by_row else _of_persons(found)
+    if by_row or found.response is None or found.are_the_tables:
+        return found  # labels that nothing changed are unchanged whoever shares a coin
+    why = "a person's labels may share one coin, and the test takes each to have its own"
+    return FileLabels(trees=found.trees, why=why)
 
 
 def with_files(
