@@ -211,7 +211,6 @@ def card_of(row: AuditRow) -> Card:
 def _held(
     row: AuditRow, verdict: Verdict, code: ReasonCode | None, night: AuditedNight | None
 ) -> str:
-    """Say what was declared and proved."""
     if row.epsilon_lower is None:
         return ""
     bound, declared = row.epsilon_lower, row.epsilon_declared
@@ -321,7 +320,6 @@ def _drill(row: AuditRow, verdict: Verdict, night: AuditedNight | None) -> str:
 
 
 def _odds(row: AuditRow) -> str:
-    """Say the figures as odds."""
     if row.epsilon_lower is None:
         return ""
     parts = []

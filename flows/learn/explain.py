@@ -164,7 +164,6 @@ def _usual(promised: Promised) -> Iterator[Answer]:
 
 
 def _advantage(promised: Promised, prior: float) -> Answer:
-    """Return the advantage of one guess over a blind one."""
     value = float(generalised_advantage(prior, promised.success(prior)))
     subject = f"advantage over a blind guess, prior {exact(prior)}"
     source = SOURCES["any_attack"]
@@ -172,7 +171,6 @@ def _advantage(promised: Promised, prior: float) -> Answer:
 
 
 def _games(promised: Promised, records: int, prior: float) -> Answer:
-    """Return the most correct guesses among so many records."""
     if records < 0:
         raise InvalidInputError("--records", records, "a number of records is at least 0")
     count = promised.correct_guesses(records, records=records, prior=prior)

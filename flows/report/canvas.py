@@ -240,7 +240,6 @@ class Canvas:
         self._texts([(-5.5, scale(value) + 0.5 + _MIDDLE, text) for value, text in labels], "end")
 
     def _texts(self, written: Sequence[tuple[float, float, str]], anchor: str) -> None:
-        """Write the words of an axis."""
         texts = "".join(
             f'<text x="{number(x)}" y="{number(y)}">{escape(words)}</text>'
             for x, y, words in written

@@ -220,7 +220,6 @@ def _reasons(history: History) -> list[tuple[str, str]]:
 
 
 def _named(days: Sequence[dt.date]) -> str:
-    """Name the last few of some days and count the others."""
     earlier = len(days) - NAMED_DAYS
     named = sentences.short_days(days[-NAMED_DAYS:])
     return named if earlier <= 0 else f"{named}, and {earlier} earlier"

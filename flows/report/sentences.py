@@ -97,7 +97,6 @@ def _step(history: History) -> str:
 
 
 def _counted(of: dict[Verdict, list[History]], by_size: Sequence[History]) -> str:
-    """Count the models that are not named."""
     rest = (
         (len(by_size), "inconclusive by size"),
         *((len(of[word]), SIGNS[word].word) for word in (Verdict.NOT_REFUTED, Verdict.UNDECLARED)),
@@ -157,14 +156,12 @@ def control_sentence(history: History) -> str:
 
 
 def _nights(number: int, *, every: bool = False) -> str:
-    """Word a number of nights."""
     if number == 1:
         return "the one night" if every else "1 night"
     return f"all {number} nights" if every else f"{number} nights"
 
 
 def _range(values: Sequence[float]) -> str:
-    """Word the span of some bounds."""
     low, high = down(min(values)), down(max(values))
     return low if low == high else f"{low} to {high}"
 

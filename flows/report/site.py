@@ -124,7 +124,6 @@ def _drawn(
 
 
 def _page(history: History, tables: Tables, night: dt.date, on: dt.date) -> str:
-    """Return a model's page; `tables` are its rows."""
     last = history.evaluated[-1].audit_id if history.evaluated else ""
     shared = tables.shared if history.latest.day == night else None
     return model_page(
@@ -138,7 +137,6 @@ def _page(history: History, tables: Tables, night: dt.date, on: dt.date) -> str:
 
 
 def _small(history: History, name: str, top: float) -> Markup:
-    """Draw all nights of a model for the page of the night."""
     if not history.evaluated:
         return Markup()
     return plots.draw_trend(history, plots.TREND_SMALL, top=top).inline_svg(
@@ -166,7 +164,6 @@ def _top(audits: pl.DataFrame) -> float:
 
 
 def _replace(path: pathlib.Path, text: str) -> None:
-    """Replace a page as a whole."""
     replace_file(path, text.encode())
 
 

@@ -188,7 +188,6 @@ def shown(auditors: Sequence[str], found: Computed) -> Shown:
 
 
 def _version(name: str) -> str:
-    """Return the version that an auditor's module names."""
     auditor_named(name)
     return getattr(sys.modules[name.partition(":")[0]], "VERSION", "no version named")
 

@@ -138,7 +138,6 @@ def _training_file(content: bytes) -> bytes:
 
 
 def _rated(path: pathlib.Path) -> RatedTexts:
-    """Return the rated texts of the package's source distribution."""
     inner = _member(read_named(str(path), at_most=_LARGEST), _INNER, path)
     texts, ratings = [], []
     for name in _FILES:

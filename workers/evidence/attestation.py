@@ -312,7 +312,6 @@ def _assumed(audit: AuditRow) -> list[str]:
 
 
 def _mode(audit: AuditRow) -> str:
-    """Say who supplied a record's evidence."""
     said = f"The evidence's mode of trust is {audit.trust}."
     return f"{said} {audit.trust.stands_on}" if audit.verdict == Verdict.NOT_REFUTED else said
 
@@ -387,7 +386,6 @@ def verify_bundle(
 
 
 def _attested(payload: bytes) -> Statement | AuditRecord:
-    """Return what a signed payload is about."""
     try:
         content = json.loads(payload)
         in_toto, kind, predicate = content["_type"], content["predicateType"], content["predicate"]

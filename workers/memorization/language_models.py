@@ -149,7 +149,6 @@ class NgramModel:
         return np.log(rows)
 
     def _next(self, context: str) -> NDArray[np.float64]:
-        """Probabilities of the next token; every token has some."""
         chances = np.full(VOCABULARY, 1.0 / VOCABULARY)
         for length in range(len(context) + 1):
             seen = self.followers.get(context[len(context) - length :])

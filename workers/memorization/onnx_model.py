@@ -44,7 +44,6 @@ class OnnxModel:
         return np.asarray(log_softmax(logits[0], axis=1))
 
     def _run(self, given: NDArray[np.int64]) -> Any:
-        """Return the model's first output."""
         name, wanted = self.session.get_inputs()[0].name, self.session.get_outputs()[0].name
         options = onnxruntime.RunOptions()
         options.log_severity_level = 4

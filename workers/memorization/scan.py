@@ -200,7 +200,6 @@ def check_sequences(rows: pl.DataFrame, column: str) -> None:
 
 
 def _scan_part(shared: MemorizationPass, rows: pl.DataFrame) -> MemorizationTally:
-    """Return what both models say of some rows."""
     total = MemorizationTally.zero()
     for arm, word in ((TRAIN_ARM, TRAIN), (HOLDOUT_ARM, HOLDOUT)):
         likely, losses, tokens, at_risk = [], [], 0, []

@@ -131,7 +131,6 @@ NETWORKS: dict[str, Callable[[int, int], Network]] = {
 
 
 def _block(keys: Iterator[Any], into: int, out: int) -> dict[str, Any]:
-    """Return the first parameters of a residual block of two convolutions."""
     block = {
         "first": _kernel(next(keys), into, out),
         "second": _kernel(next(keys), out, out),

@@ -205,7 +205,6 @@ def _optimizer(optax: Any, schedule: Schedule, steps: int) -> Any:
 
 
 def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -> tuple[Any, Any]:
-    """Return a batch mixed with itself in another order."""
     other, share = random.permutation(len(target)), np.float32(random.beta(alpha, alpha))
     return (
         share * given + (1 - share) * given[other],
@@ -214,7 +213,6 @@ def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -
 
 
 def _take(inputs: Inputs, rows: Any) -> Inputs:
-    """Return some records' inputs."""
     if isinstance(inputs, tuple):
         return tuple(each[rows] for each in inputs)
     return inputs[rows]
