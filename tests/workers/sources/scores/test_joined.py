@@ -194,7 +194,10 @@ def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables:
     differ = Tables(tables.folder / "differ")
     corrected = differ.labels[:3].with_columns(clicked=1 - pl.col("clicked"))
     differ.labels = pl.concat([differ.labels, corrected])
-    row = audited(differ.put())
+    given = differ.put()
+    left = audited(given, max_bad_records=3)
+    assert left.records + left.control_records + 3 == ROWS
+    row = audited(given)
     assert row.detail == "record_repeated"
     assert "3 records of" in row.reason
     assert "name scores.known_at if labels were corrected" in row.reason
