@@ -23,8 +23,16 @@ from workers.lake.manifest import (
     Privacy,
     named_twice,
 )
-from workers.sources.tables.csv_text import FEATURE, FLAG, NUMBER, TEXT, TIME
-from workers.sources.tables.day_tables import WHERE, DayTable, TablePlace
+from workers.sources.tables.day_tables import (
+    FEATURE,
+    FLAG,
+    NUMBER,
+    TEXT,
+    TIME,
+    WHERE,
+    DayTable,
+    TablePlace,
+)
 
 
 class OtherTable(TablePlace):

@@ -36,8 +36,8 @@ from workers.sources.scores.score_tables import (
     same_model,
 )
 from workers.sources.source import Digests, SharedScores
-from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, TEXT, parquet_of
-from workers.sources.tables.day_tables import DayRows
+from workers.sources.tables.csv_text import parquet_of
+from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, TEXT, DayRows
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 
 

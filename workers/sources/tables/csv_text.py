@@ -21,8 +21,8 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import check_unchanged
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
+from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME
 
-TEXT, NUMBER, FLAG, DAY, TIME, FEATURE = "text", "number", "flag", "day", "time", "feature"
 _ABSENT = pa.array(("", "NA", "NaN", "nan", "NULL", "null", "\\N"))
 """Numbers, flags and times that are missing, as pandas, R and databases write them. For its first
 array pyarrow imports pandas: here it does so once, and not in the fork of each call."""

@@ -22,6 +22,8 @@ from workers.lake.manifest import LabelColumn, LabelState, Name
 from workers.sources.tables.table_days import as_day
 from workers.strict_model import StrictModel, known_zone
 
+TEXT, NUMBER, FLAG, DAY, TIME, FEATURE = "text", "number", "flag", "day", "time", "feature"
+"""Kinds of a column, by what settings say that it holds; a reader of settings reads no CSV."""
 # No part may match blanks that the next may match, too: 300,000 of them would take minutes.
 _BUCKET = re.compile(r"bucket\((?P<column>[^,()]+),\s*(?P<count>\d+)\s*\)\s*=\s*(?P<value>\d+)")
 _VALUE = re.compile(r"(?P<column>[^=<>!']+)=\s*(?:'(?P<text>[^']*)'|(?P<plain>[\w.+-]+))")

@@ -24,7 +24,7 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.supplied import as_parquet
-from workers.sources.tables.csv_text import FEATURE
+from workers.sources.tables.day_tables import FEATURE
 from workers.sources.tables.table_files import find_day, look
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord

@@ -12,7 +12,8 @@ from tests.support.call_imports import imported_by_a_call
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.lake.layout import Lake
-from workers.sources.tables.csv_text import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME, parquet_of
+from workers.sources.tables.csv_text import parquet_of
+from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME
 
 KINDS = {"id": TEXT, "p": NUMBER, "y": FLAG, "f": FEATURE}
 HEAD = b"id,p,y,f\n"
