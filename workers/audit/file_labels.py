@@ -161,7 +161,6 @@ def read_asked(source: CheckpointSource, plan: Plan, executor: Executor) -> File
 
 
 def _asked(source: CheckpointSource, plan: Plan, root: Lake, partition: Partition) -> FileLabels:
-    """Return the same, of rows that are found."""
     found = _read(source, plan.privacy_unit, root, partition)
     by_row = plan.privacy_unit is None and not _of_holder(source)
     if by_row or found.response is None or found.are_the_tables:

@@ -67,7 +67,6 @@ def _prove_some(
     counted: tuple[tuple[Lake, Partition], ByGame[PartialResult]],
     some: Sequence[tuple[int, Inputs]],
 ) -> list[tuple[int, Proved]]:
-    """Return records with the numbers of their games."""
     (root, partition), results = counted
     words = functools.partial(other_words, root, partition)
     proved = []
@@ -109,11 +108,6 @@ def _proved(inputs: Inputs, night: ScannedNight) -> Proved:
 
 
 def _grounds(inputs: Inputs, night: ScannedNight) -> Grounds:
-    """Return the evidence of a night, and what it is judged with.
-
-    Raises:
-        NotEvaluableError: what was scanned allows none.
-    """
     source, plan = inputs.source, inputs.plan
     tallies, arms = night.compared()
     privacy = held_against(source, plan, night.result)

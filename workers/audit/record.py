@@ -63,7 +63,6 @@ def evaluated_record(grounds: Grounds) -> AuditRecord:
 
 
 def _audit_row(grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
-    """Return the audit's own row."""
     source, digests = grounds.source, grounds.source.digests()
     plan, evidence, result = grounds.plan, grounds.evidence, grounds.result
     found, remarks = judged(grounds)
@@ -111,7 +110,6 @@ def _audit_row(grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
 
 
 def _label_column(source: Source, plan: Plan) -> str | None:
-    """Return the column whose values were audited as labels."""
     return source.label.column if plan.secret is Secret.LABEL else None
 
 

@@ -107,16 +107,8 @@ def _judged(
     rows = rows_of(found)
     if found.day_in_files and table.day is not None:
         rows = rows.filter(_as_days(rows[table.day]) == day)
-    asked = AskedLabels(
-        table.true,
-        table.released,
-        declared,
-        table.record,
-        reads=table.reads,
-        time=table.time,
-        seed=seed,
-    )
-    return judge_labels(rows, asked), found.version
+    named = table.model_dump(include={"true", "released", "record", "reads", "time"})
+    return judge_labels(rows, AskedLabels(declared=declared, seed=seed, **named)), found.version
 
 
 def _as_days(column: pl.Series) -> pl.Series:

@@ -219,7 +219,6 @@ def _in_time(
 
 
 def _logged(records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:
-    """Log what a pass came to."""
     for record in records:
         audit = record.audit
         fields = {
@@ -255,7 +254,6 @@ def find_inputs(lake: Lake, day: dt.date, request: Request) -> Inputs:
 
 
 def _found(lake: Lake, day: dt.date, request: Request) -> Source:
-    """Return where a model's night comes from."""
     external_inputs, plan = request.external_inputs, request.plan
     if external_inputs is not None and plan.days > 1:
         raise NotEvaluableError(

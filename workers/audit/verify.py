@@ -278,6 +278,5 @@ def _is_near(stored: object, again: object, nought: float) -> bool:
 
 
 def _figures(record: AuditRecord) -> int:
-    """Count the stored values that a recomputation has to give."""
     rows = [record.audit, *(row for part in PARTS.values() for row in getattr(record, part))]
     return sum(len(set(type(row).model_fields) - _NOT_FIGURES) for row in rows)

@@ -64,7 +64,7 @@ class NearCopies(Look):
         return remarked(RemarkKind.FEATURE_COPIES, self.sentence())
 
     def sentence(self) -> str:
-        """Return the same in words; empty where nothing was found."""
+        """Say what was found in most files that could be judged; "" where nothing was."""
         told = self._told()
         if not told:
             return ""

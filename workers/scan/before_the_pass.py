@@ -80,7 +80,6 @@ def with_students(
 
 
 def _with(shared: LabelPass, **changes: Mapping[int, Any]) -> LabelPass:
-    """Return the pass with something known before of some of its games."""
     games = dict(shared.games)
     for name, found in changes.items():
         for number, known in found.items():
@@ -313,7 +312,6 @@ def _footers(shared: LabelPass, unit: WorkUnit) -> Iterator[tuple[Piece, str, Fo
 
 
 def _rows(shared: LabelPass, unit: WorkUnit) -> tuple[None, int]:
-    """Return how many rows the footers of a work unit name."""
     return None, sum(
         footer.groups[index].rows
         for piece, _, footer in _footers(shared, unit)

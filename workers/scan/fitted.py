@@ -299,6 +299,5 @@ def _rare(codes: NDArray[np.int64]) -> tuple[int, ...]:
 
 
 def _by_name(names: tuple[str, ...], places: NDArray[np.int64]) -> Grouping:
-    """Return a grouping with its names ascending, as tallies of groups ask for."""
     ascending = sorted(names)
     return tuple(ascending), np.array([ascending.index(name) for name in names])[places]
