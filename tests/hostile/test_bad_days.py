@@ -24,6 +24,7 @@ from tests.support.lake import (
     label_rows,
     put_labels,
 )
+from tests.support.postgresql import children
 from workers import contained as contained_module
 from workers import executors
 from workers.audit.request import Request
@@ -32,17 +33,9 @@ from workers.contained import ContainedError
 from workers.executors import InProcess, OneChild
 
 
-def descendants(process: int) -> list[int]:
-    """Return all that a process has started and that still runs."""
-    found: list[int] = []
-    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text("ascii").split()]
-    return found + [one for child in found for one in descendants(child)]
-
-
 def stop(process: int) -> None:
     """Stop a process and all that it has started, as a debugger or a freezer does."""
-    for one in (process, *descendants(process)):
+    for one in (process, *children(process)):
         os.kill(one, signal.SIGSTOP)
 
 

@@ -11,6 +11,7 @@ import pytest
 from privcore.exceptions import TransientError
 from tests.support.boundary import contained
 from tests.support.contained_calls import attempt, behave, triple
+from tests.support.postgresql import children
 from tests.support.tiers import rest_slow
 from workers import contained as boundary
 from workers import contained_child
@@ -168,7 +169,7 @@ def test_held_children_end_with_who_holds_them():
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        below = _below(process.pid)
+        below = set(children(process.pid))
         assert len(below) > 1
         process.kill()
     deadline = time.monotonic() + 10.0
@@ -193,16 +194,6 @@ def test_a_held_child_keeps_what_it_was_given_until_a_call_fails():
         made.stop()
         with pytest.raises(TransientError, match="went away"):
             other.ask(b"", {"how": "count"})
-
-
-def _below(process: int) -> set[int]:
-    """Return the processes below one."""
-    done = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
-    parents = {int(pid): int(parent) for pid, parent in map(str.split, done.stdout.splitlines())}
-    found = {process}
-    for _ in parents:
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return found - {process}
 
 
 def _alive(processes: set[int]) -> set[int]:

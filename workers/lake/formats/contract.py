@@ -95,9 +95,7 @@ def answering(
                 # Of a sealed file, Linux before 6.7 shares no mapping, though it is only read.
                 about["given"] = mmap.mmap(file, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
             if verb == "score":
-                found = np.ascontiguousarray(
-                    predict(held[number], about["given"]), dtype=np.float64
-                )
+                found = np.asarray(predict(held[number], about["given"]), dtype=np.float64)
                 return WithBytes(None, found.tobytes())
             return others[verb](held[number], **about)
         except ModelRefusedError as error:
@@ -109,10 +107,7 @@ def answering(
 def tree_nodes(
     parents: NDArray[Any], values: NDArray[Any], asks: Any, added: Any = 0.0
 ) -> NDArray[np.float64]:
-    """Return a tree's nodes for `leaves_answer`; each as `privcore.attacks.label_sums.Tree` has it.
-
-    Those are no import of a child's.
-    """
+    """Return a tree's nodes for `leaves_answer`: fields of `privcore.attacks.label_sums.Tree`."""
     columns = np.broadcast_arrays(parents, values, asks, added)
     return np.column_stack(columns).astype(np.float64)
 

@@ -1,8 +1,8 @@
-"""Features of rows as each framework's models take them, made where nothing foreign runs.
+"""Description of a model file by itself, and features of rows as the model takes them.
 
-A framework's file keeps categories as values: text, numbers, or true and false. A column is
-compared by value, so that 10, 10.0 and a decimal 10.00 are one category, and true is 1. Text stands
-for a number only where the whole list leaves no doubt.
+Nothing foreign runs here. A framework's file keeps categories as values: text, numbers, or true and
+false. A column is compared by value, so that 10, 10.0 and a decimal 10.00 are one category, and
+true is 1. Text stands for a number only where the whole list leaves no doubt.
 """
 
 import contextlib
