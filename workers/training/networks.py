@@ -5,11 +5,10 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
-import functools
-import importlib
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -218,14 +217,10 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
     return inputs[rows]
 
 
-def _extra(package: str) -> Any:
-    """Return a package of the extra `networks`.
-
-    Raises:
-        TerminalError: it is not installed.
-    """
+@contextlib.contextmanager
+def _of_the_extra() -> Iterator[None]:
     try:
-        return importlib.import_module(package)
+        yield
     except ImportError:
         raise TerminalError(
             "This study trains neural networks with JAX, which is not installed: install "
@@ -233,7 +228,18 @@ def _extra(package: str) -> Any:
         ) from None
 
 
-the_jax, the_optax = functools.partial(_extra, "jax"), functools.partial(_extra, "optax")
+def the_jax() -> Any:
+    """Return JAX, of the extra `networks`."""
+    with _of_the_extra():
+        import jax  # noqa: PLC0415
+    return jax
+
+
+def the_optax() -> Any:
+    """Return optax, of the extra `networks`."""
+    with _of_the_extra():
+        import optax  # noqa: PLC0415
+    return optax
 
 
 _TERM = re.compile(r"\b\w\w+\b")
