@@ -11,7 +11,12 @@ TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
     "workers/audit/test_released_night.py": "workers.sources.label_releases",
-    "workers/sources/tables/test_day_tables.py": "workers.looks.hashed_kinds",
+    "workers/sources/tables/test_day_tables.py": (
+        "workers.looks.hashed_kinds workers.sources.tables.table_days"
+    ),
+    "workers/labels/test_columns.py": "workers.labels.parquet",
+    "workers/sources/tables/test_iceberg.py": "workers.sources.tables.iceberg_metadata",
+    "workers/sources/tables/test_table_files.py": "workers.sources.tables.delta_log",
     "privcore/attacks/test_tallies.py": "privcore.attacks.counts",
     "privcore/attacks/test_query_reconstruction.py": "privcore.attacks.query_adversary",
     "privcore/lower_bounds/test_fdp.py": (
