@@ -15,7 +15,6 @@ from privcore.attacks import (
     NEAR_DIGITS,
     NEARLY,
     Context,
-    Student,
     StudentTallies,
     ValueSketch,
     distinct_sentence,
@@ -436,12 +435,18 @@ def second_reference(
     if of_target is None:
         return SecondReference()
     of_proxy = fit_student(looked_at[1], learned(control.proxy), folds[1], of_proxy=True)
-    first, second = (
-        _against(arm, seen, fold, of_target, of_proxy, each, groups[2])
-        for arm, seen, fold, each in zip(
-            (training, control), looked_at, folds, groups[:2], strict=True
-        )
-    )
+
+    def against(
+        arm: CheckedArm, seen: Context, fold: NDArray[np.int64], group: NDArray[np.int64]
+    ) -> StudentTallies:
+        said = probabilities_of(of_target.predict(seen, fold))
+        odds = grouped_odds(odds_cells(arm.target, said, arm.labels), group, groups[2])
+        if of_proxy is None:
+            return StudentTallies(odds, None)
+        expected = probabilities_of(of_proxy.predict(seen, fold))
+        return StudentTallies(odds, label_counts(arm.proxy, arm.labels, student=expected))
+
+    first, second = map(against, (training, control), looked_at, folds, groups[:2])
     said = of_target.predict(looked_at[1], folds[1])
     suspicion = holdout_suspicion(
         learned(control.target), said, learned(control.proxy), control.labels
@@ -458,20 +463,3 @@ def _check_no_label_among(context: NDArray[np.float64], labels: NDArray[np.int64
         if told and (column == said[np.searchsorted(seen, labels)]).all():
             rule = "a context never holds it: leave that column out"
             raise InvalidInputError(f"column {place} of the context", "the label", rule)
-
-
-def _against(
-    arm: CheckedArm,
-    seen: Context,
-    folds: NDArray[np.int64],
-    of_target: Student,
-    of_proxy: Student | None,
-    groups: NDArray[np.int64],
-    number: int,
-) -> StudentTallies:
-    said = probabilities_of(of_target.predict(seen, folds))
-    odds = grouped_odds(odds_cells(arm.target, said, arm.labels), groups, number)
-    if of_proxy is None:
-        return StudentTallies(odds, None)
-    expected = probabilities_of(of_proxy.predict(seen, folds))
-    return StudentTallies(odds, label_counts(arm.proxy, arm.labels, student=expected))
