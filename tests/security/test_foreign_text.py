@@ -22,9 +22,9 @@ from flows.notify.metrics import metrics_text
 from flows.report import templating
 from flows.report.site import page_names, write_pages
 from tests.support.audits import audited
-from tests.support.lake import DAY, declared, label_path
+from tests.support.lake import DAY, declared, label_path, manifest_for
 from tests.support.report import tables
-from tests.support.warehouse import latest
+from tests.support.warehouse import failed, latest
 from workers.exceptions import NotEvaluableError
 from workers.lake.manifest import parse_manifest
 from workers.plain_text import plain_text
@@ -59,27 +59,8 @@ class Elements(html.parser.HTMLParser):
 
 def row(text: str) -> AuditRow:
     """Return a record that says `text` wherever a record may hold foreign text."""
-    return AuditRow(
-        audit_id="0",
-        method_version="1",
-        code_version="1",
-        target_sha256=None,
-        proxy_sha256=None,
-        labels_digest=None,
-        model=text,
-        day=DAY,
-        recorded_at=dt.datetime(2026, 3, 2, tzinfo=dt.UTC),
-        status="not_evaluable",
-        verdict="failed",
-        reason_code="manifest_wrong",
-        detail="manifest_invalid",
-        reason=text,
-        secret="label",  # noqa: S106  # what is tested, no password
-        dataset=text,
-        mechanism=text,
-        declared_by=text,
-        plan="{}",
-    )
+    more = dict.fromkeys(("dataset", "mechanism", "declared_by"), text)
+    return failed(text, DAY, reason=text).audit.model_copy(update=more)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -116,6 +97,9 @@ def test_a_terminal_shows_control_characters_instead_of_obeying_them():
     assert "\\u001b[2J" in shown
 
 
+IN_EACH_FIELD = pytest.mark.parametrize(
+    "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
+)
 CONTROLS = [
     "\x1b]0;title\x07",
     "\x1b[2J",
@@ -129,9 +113,7 @@ CONTROLS = [
 
 
 @pytest.mark.parametrize("text", CONTROLS, ids=ascii)
-@pytest.mark.parametrize(
-    "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
-)
+@IN_EACH_FIELD
 def test_a_manifest_holds_no_control_characters(text, field):
     with pytest.raises(NotEvaluableError) as refused:
         parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
@@ -140,9 +122,7 @@ def test_a_manifest_holds_no_control_characters(text, field):
 
 
 @pytest.mark.parametrize("text", ["Zoë", "日本", "late | early", "<script>", "=1+1", "🙂"])
-@pytest.mark.parametrize(
-    "field", ["declared_by", "unit", "mechanism", "column", "class", "feature"]
-)
+@IN_EACH_FIELD
 def test_a_manifest_holds_any_other_text(text, field):
     assert parse_manifest(json.dumps(manifest(field, text)).encode(), where="here")
 
@@ -151,22 +131,11 @@ def manifest(field: str, text: str) -> dict[str, Any]:
     """Return a manifest with `text` in one of its fields."""
     privacy = declared(mechanism={"name": text if field == "mechanism" else "x", "parameters": {}})
     privacy |= {field: text} if field in privacy and field != "mechanism" else {}
-    return {
-        "schema_version": 1,
-        "model": "m",
-        "day": str(DAY),
-        "format": "catboost",
-        "file": "model.cbm",
-        "sha256": "0" * 64,
-        "dataset": "d",
-        "label": {
-            "column": text if field == "column" else "y",
-            "classes": ["0", text if field == "class" else "1"],
-        },
-        "features": [{"name": text if field == "feature" else "f", "kind": "numeric"}],
-        "trained_on": {"first": str(DAY), "last": str(DAY), "split": "train"},
-        "privacy": privacy,
-    }
+    label = {"column": "y", "classes": ["0", text if field == "class" else "1"]}
+    label |= {field: text} if field == "column" else {}
+    features = [{"name": text if field == "feature" else "f", "kind": "numeric"}]
+    changes = {"label": label, "features": features, "privacy": privacy}
+    return manifest_for().model_dump(mode="json") | changes
 
 
 NAMES = (

@@ -9,20 +9,20 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.support.audits import recorded
-from tests.support.lake import BINARY, DAY, EVE, declared, label_rows, put_labels
+from tests.support.frameworks import Trained, put_trained
+from tests.support.lake import DAY, EVE, declared, label_rows, manifest_for, put_labels
 from tests.support.onnx_files import onnx_file
-from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
 from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
 from workers.lake.layout import Lake
-from workers.lake.manifest import Manifest
+from workers.lake.manifest import Feature
 from workers.lake.model_sandbox import describe_model
 from workers.warehouse.schema import AuditRow
 
 node = helper.make_node
 
 
-NUMBERS = ("delay", "hour", "wind")
+FEATURES = tuple(Feature(name=each, kind="numeric") for each in ("delay", "hour", "wind"))
 
 
 APART = (node("Identity", ["F"], ["V"]),)
@@ -36,25 +36,14 @@ def answers(*nodes: Any, name: str = "X", kind: int = TensorProto.FLOAT) -> byte
     return onnx_file([first, *nodes, *last], given=given, W=np.eye(3, 2, dtype=np.float32))
 
 
-def manifest(day: Any) -> dict[str, Any]:
-    return {
-        "model": "good",
-        "day": day,
-        "dataset": "flights",
-        "label": BINARY.model_dump(),
-        "features": [{"name": each, "kind": "numeric"} for each in NUMBERS],
-        "trained_on": {"first": day, "last": day, "split": "train"},
-        "privacy": declared(4.0),
-    }
-
-
 def audited(folder: pathlib.Path, before: bytes, today: bytes) -> AuditRow:
     """Return the audit of an ONNX file beside another one."""
     lake = Lake(str(folder))
     for seed, (day, content) in enumerate(((EVE, before), (DAY, today))):
         frame = label_rows(600, seed=seed)
         put_labels(lake, day, frame.with_columns(wind=pl.col("delay") * 0.5))
-        write_checkpoint(lake, manifest(day), content, form="onnx")
+        trained = Trained("onnx", content, lambda rows: rows.to_numpy())
+        put_trained(lake, day, trained, features=FEATURES, privacy=declared(4.0))
     return recorded(lake).audit
 
 
@@ -63,10 +52,7 @@ def test_numbers_that_a_model_cuts_off_are_refused(hour, refused):
     """Its whole numbers hid what it remembers of fractions: 4.25 became 0.18."""
     described = describe_model(answers(*APART, kind=TensorProto.INT64), form="onnx")
     given = pl.DataFrame({"delay": [1.0, 2.0], "hour": hour, "wind": [0.0, 0.0]})
-    said = Manifest.model_validate(
-        manifest(DAY)
-        | {"schema_version": 1, "format": "onnx", "file": "model.onnx", "sha256": "0" * 64}
-    )
+    said = manifest_for(format="onnx", features=FEATURES)
     if refused:
         with pytest.raises(InputsRefusedError, match="cuts off"):
             inputs_of(described, said, given)
