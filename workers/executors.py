@@ -173,13 +173,12 @@ class OnRay(InProcess):
         on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> "Total[Result] | None":
-        """Return the sum of all results, None without items; `on_done` gets each item's report.
+        """Return what `InProcess.total` does.
 
         Results stay on the nodes that made them and are added there, four at a time: this process
         sees their reports.
 
         Raises:
-            DeadlinePassedError: the deadline passed before all was done.
             TransientError: Ray kept losing the workers that carried an item, or finished nothing in
                 twenty minutes: a full object store can bring it to a halt.
         """

@@ -1,19 +1,16 @@
 """A model that takes its child over as it scores rows ends its own audit, with one sentence."""
 
-import shutil
-
 import catboost
 import pytest
 
 from tests.support import hostile_models
 from tests.support.audits import run_audits
 from tests.support.boundary import contained
-from tests.support.lake import DAY, PLAN, clone_model, label_rows, replace_model
+from tests.support.lake import DAY, PLAN, label_rows, replace_model
 from workers.audit.request import Request
 from workers.contained import closed_here
 from workers.executors import InProcess
 from workers.lake import model_sandbox
-from workers.lake.layout import Lake
 
 CLOSED = len(closed_here()) >= 3
 RAISED = "cannot score these rows with CatBoost: export it again"
@@ -45,12 +42,9 @@ def small_model():
 
 
 @pytest.fixture
-def lake(template, tmp_path, small_model):
-    made = Lake(str(tmp_path / "lake"))
-    shutil.copytree(template.uri, made.uri)
-    clone_model(made, "bad")
-    replace_model(made, "bad", DAY, small_model)
-    return made
+def lake(lake, small_model):
+    replace_model(lake, "bad", DAY, small_model)
+    return lake
 
 
 @pytest.fixture(params=SAID)

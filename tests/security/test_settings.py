@@ -14,13 +14,12 @@ from workers.lake.layout import checkpoint_folder
 SECRET = "0123456789abcdef"  # noqa: S105
 
 
+ONE_MODEL = 'lake = "lake"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n'
+
+
 def write(tmp_path: pathlib.Path, more: str = "") -> pathlib.Path:
     path = tmp_path / "privaudit.toml"
-    path.write_text(
-        'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'
-        f'[[models]]\nname = "m"\n{more}',
-        encoding="utf-8",
-    )
+    path.write_text(ONE_MODEL + more, encoding="utf-8")
     return path
 
 
@@ -46,7 +45,6 @@ def test_a_webhook_may_lead_nowhere_else(url, tmp_path):
     for here in ("https://alerts.example/hook", "http://localhost:8080/hook", "http://[::1]:8080/"):
         more = f'[webhook]\nurl = "{here}"\nsecret = "{SECRET}"\n'
         webhook = load_settings(write(tmp_path, more)).webhook
-        assert webhook is not None
         assert webhook.url == here
 
 
@@ -110,9 +108,6 @@ def test_a_model_in_the_settings_has_a_name_of_one_line(tmp_path, name):
         load_settings(place)
 
 
-ONE_MODEL = 'lake = "lake"\nwarehouse = "w"\nreport = "r"\n[[models]]\nname = "m"\n'
-
-
 LONG_SECRET = "c0ffee" * 12
 
 
@@ -134,7 +129,7 @@ def test_a_strange_value_of_the_environment_is_refused_without_its_secret(
     variable, value, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "privaudit.toml").write_text(ONE_MODEL, encoding="utf-8")
+    write(tmp_path)
     load_settings(None)
     monkeypatch.setenv(f"PRIVAUDIT_{variable}", value)
     with pytest.raises(SettingsError) as refused:

@@ -167,7 +167,6 @@ def test_held_children_end_with_who_holds_them():
         stdout=subprocess.PIPE,
         cwd=pathlib.Path(__file__).parents[2],
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         below = set(children(process.pid))
         assert len(below) > 1

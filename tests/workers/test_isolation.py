@@ -40,7 +40,6 @@ def parent():
         [sys.executable, "-c", code], env=os.environ | {"AWS_SECRET_ACCESS_KEY": PLANTED},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
-        assert process.stdout is not None
         process.stdout.readline()
         yield process
         process.kill()
@@ -172,7 +171,6 @@ def test_another_process_of_the_same_user_cannot_read_the_environment():
             [*somebody, sys.executable, "-c", code],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
         ) as process:  # fmt: skip
-            assert process.stdout is not None
             assert process.stdout.readline() == b"\n"
             reader = [*somebody, "cat", f"/proc/{process.pid}/environ"]
             read[modules] = subprocess.run(reader, capture_output=True, check=False).returncode

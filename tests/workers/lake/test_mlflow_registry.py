@@ -65,7 +65,6 @@ def test_an_alias_leads_to_a_native_file(registry, flavor, data):
     registry.register("ads", "2026-03-01", flavors, b"older", data=data)
     registry.register("ads", "2026-03-02", flavors, b"a model", data=data)
     found = find_registered(ADDRESS)
-    assert found is not None
     assert (found.version, found.name, found.format) == ("2", data, flavor)
     assert found.run == "712e10d6133d47579963ea01a8fab301"
     assert read_artifact(found.folder, found.name, at_most=100) == b"a model"
@@ -99,7 +98,6 @@ def test_files_are_read_below_places_that_operators_allow(registry, tmp_path):
             registry.versions.clear()
             register(registry, place=place)
             found = find_registered(ADDRESS, ("s3://bucket/mlflow", str(allowed)))
-            assert found is not None
             assert read_artifact(found.folder, found.name, at_most=100) == b"local"
 
 
@@ -173,14 +171,12 @@ def test_region_and_endpoint_are_those_of_the_settings(registry):
         refused()
         registry.root = f"{bucket}/mlflow"
         found = find_registered(ADDRESS)
-        assert found is not None
         assert read_artifact(found.folder, found.name, at_most=9) == b"m"
         registry.root = "mlflow-artifacts:"
         with pytest.MonkeyPatch.context() as environment:
             environment.delenv("AWS_ENDPOINT_URL")
             given = f"{bucket}/mlflow?endpoint_override={host}&scheme=http&region=us-east-1"
             found = find_registered(ADDRESS, (given,))
-            assert found is not None
             assert read_artifact(found.folder, found.name, at_most=9) == b"m"
 
 
@@ -270,7 +266,6 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(registry, monkeypatch
 def test_a_file_that_is_gone_or_too_large_is_said(registry):
     register(registry)
     found = find_registered(ADDRESS)
-    assert found is not None
     with pytest.raises(NotEvaluableError, match="larger than the 3 bytes"):
         read_artifact(found.folder, found.name, at_most=3)
     registry.files.clear()

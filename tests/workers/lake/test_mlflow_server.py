@@ -140,7 +140,6 @@ def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
             assert refused.value.reason is Reason.PATH_OUTSIDE
         allowed = (str(tmp_path / "artifacts"),) if kind == "local" else ()
         found = find_registered(f"models:/ads@{ALIAS}", allowed)
-        assert found is not None
         assert (found.version, found.run, found.format) == ("1", run, "xgboost")
         assert found.folder.startswith({"proxied": "mlflow-art", "local": "/", "s3": "s3"}[kind])
         assert read_artifact(found.folder, found.name, at_most=100) == b"the model"

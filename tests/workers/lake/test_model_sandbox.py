@@ -1,6 +1,5 @@
 import random
 import resource
-import shutil
 
 import catboost
 import lightgbm
@@ -16,7 +15,6 @@ from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, clone_model, model_path, replace_model
 from tests.support.onnx_files import onnx_file
 from workers.lake.formats.inputs import CountedRows, ModelInputs
-from workers.lake.layout import Lake
 from workers.lake.model_sandbox import (
     ModelDescription,
     ModelRefusedError,
@@ -65,11 +63,7 @@ def test_a_model_is_described_as_it_is(model):
     )
 
 
-def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_on(
-    model, template, tmp_path
-):
-    lake = Lake(str(tmp_path / "lake"))
-    shutil.copytree(template.uri, lake.uri)
+def test_a_file_that_crashes_catboost_ends_as_a_record_and_the_next_audit_goes_on(model, lake):
     clone_model(lake, "bad")
     replace_model(lake, "bad", DAY, first_that_crashes(model))
 

@@ -181,7 +181,6 @@ def test_an_audit_of_any_framework_comes_to_figures(lake, models, kind):
 
     found = (row.status, row.verdict, row.reason_code, row.epsilon_lower)
     assert found == ("evaluated", "inconclusive", "too_small", 0.0), row.reason
-    assert row.target_log_loss is not None
     assert row.target_log_loss < 0.69
 
 
