@@ -66,6 +66,7 @@ class FaultyStore(http.server.ThreadingHTTPServer):
 
 class _Forwarding(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else head and body are 40 ms apart
     server: FaultyStore
 
     def _any(self) -> None:
