@@ -369,8 +369,9 @@ def cells_at(
     levels[told == 0.0] = 0
     return ImaginedCells(
         _strata(rows, told.sum(axis=0)),
-        rows.records,
-        rows.held,
+        # Arrays with gaps would have kernels of their own compiled, for seconds.
+        np.ascontiguousarray(rows.records),
+        np.ascontiguousarray(rows.held),
         chance,
         asked,
         right,
