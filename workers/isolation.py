@@ -255,8 +255,6 @@ def _drop_capabilities() -> None:
 
 
 class _PathBeneath(ctypes.Structure):
-    """Landlock's rule about what lies below a folder."""
-
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
 

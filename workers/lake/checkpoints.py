@@ -219,7 +219,6 @@ def write_checkpoint(
 
 
 def _corrected(predicted: NDArray[np.float64], manifest: Manifest) -> NDArray[np.float64]:
-    """Return the answers that the model gives after its output correction."""
     correction, classes = manifest.output_correction, len(manifest.label.classes)
     assert correction is not None  # noqa: S101  # by its caller
     try:
@@ -280,5 +279,4 @@ def check_described(
 
 
 def _as_written(names: list[str], form: str) -> list[str]:
-    """Return features' names as the model's file holds them."""
     return [name.replace(" ", "_") for name in names] if form == "lightgbm" else names

@@ -366,7 +366,6 @@ def _own_root() -> tuple[str, ...]:
 
 
 def _mlmodel(folder: str, who: str) -> dict[str, Flavor]:
-    """Return the flavors that the file MLmodel lists."""
     try:
         flavors = _contained(read_artifact(folder, "MLmodel", at_most=limits.MANIFEST_BYTES))
         return {name: Flavor(*named) for name, named in flavors.items()}

@@ -246,7 +246,6 @@ _holders = threading.Lock()
 
 
 def _asked(holding: Holding, content: bytes, about: dict[str, Any], **bounds: int) -> Any:
-    """Return what a model's child answers about a file."""
     try:
         found = holding.ask(content, about, **bounds)
     except ContainedError as error:
@@ -255,7 +254,6 @@ def _asked(holding: Holding, content: bytes, about: dict[str, Any], **bounds: in
 
 
 def _unrefused(found: Any) -> Any:
-    """Return an answer that is no refusal."""
     if isinstance(found, dict) and isinstance(refused := found.get("refused"), str):
         raise ModelRefusedError(refused[: limits.REASON_CHARACTERS])
     return found

@@ -145,7 +145,6 @@ def _draws_rows(text: str) -> bool:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Return the training parameters that a file lists."""
     return dict(re.findall(r"^\[(\w+): ([^]\n]*)\]$", text, re.MULTILINE))
 
 

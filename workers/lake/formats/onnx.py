@@ -175,7 +175,6 @@ def _probabilities(session: Any) -> str:
 
 
 def _is_matrix(given: list[Any]) -> bool:
-    """Return whether the model takes all features as one input."""
     shape = given[0].shape
     return (
         len(given) == 1

@@ -314,7 +314,8 @@ def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(tmp_pa
     ).fit(rows[:300], label[:300], eval_set=[(rows[300:], label[300:])], verbose=False)
     classifier.save_model(tmp_path / "model.ubj")
     content = (tmp_path / "model.ubj").read_bytes()
-    assert classifier.best_iteration + 1 < classifier.get_booster().num_boosted_rounds()
+    unserved = classifier.get_booster().num_boosted_rounds() - classifier.best_iteration - 1
+    assert describe_model(content, form="xgboost").unserved_rounds == unserved > 0
     served = classifier.predict_proba(rows)
     lake = Lake(str(tmp_path / "lake"))
     put_trained(lake, DAY, Trained("xgboost", content, lambda _: served))
