@@ -186,14 +186,18 @@ def commit_night(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **ch
     return record.audit.audit_id
 
 
+def with_wealth(record: AuditRecord, **told: Any) -> AuditRecord:
+    """Return the record with other e-values, or other columns beside these."""
+    rows = tuple(row.model_copy(update=told) for row in record.wealth)
+    return record.model_copy(update={"wealth": rows})
+
+
 def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> AuditRecord:
     """A night so many days after `DAY`, with so much evidence against its declaration."""
     day = DAY + dt.timedelta(days=ahead)
     record = evaluated("ads", day, hour=hour, **INPUTS | changes)
     levels = tuple(np.tile(wealth + 1.0 - 2.0 * WINDOW_EPSILONS, 4).tolist())
-    told = {"window_log_wealth": levels, "claimed_log_wealth": (wealth,) * 4}
-    wealths = tuple(row.model_copy(update=told) for row in record.wealth)
-    return record.model_copy(update={"wealth": wealths})
+    return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=(wealth,) * 4)
 
 
 def latest(model: str, **changes: Any) -> dict[str, Any]:

@@ -40,12 +40,8 @@ class Acknowledgement:
     """One acknowledgement of what a model's night, or its nights together, refute.
 
     Attributes:
-        model: whose violation.
-        day: of the audit.
         scope: what it covers, the values of `SCOPE`.
-        noted_at: when it was made.
         noted_by: who made it; None where that is unknown.
-        why: the reason, in their words.
         until: the last day on which the same violation notifies nobody again.
         epsilon: the largest bound of the violation that was known.
     """
@@ -106,16 +102,9 @@ def acknowledge(
     by: str | None,
     now: dt.datetime,
 ) -> Acknowledgement:
-    """Store that somebody knows of a violation. The record, its verdict and exit codes stay.
+    """Store that somebody knows of a violation, by a night or by its nights together.
 
-    Args:
-        warehouse: where the audit is committed.
-        audit_id: the current audit of its model, day and secret, whose night or standing is
-            violated.
-        why: the reason, in the words of who acknowledges.
-        until: the last day on which the violation notifies nobody again.
-        by: who acknowledges.
-        now: the time.
+    Up to and with the day `until` it notifies nobody again. Record, verdict and exit codes stay.
 
     Raises:
         TerminalError: no reason, a day in the past or too far ahead, an audit that is not current

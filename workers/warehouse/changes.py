@@ -213,13 +213,7 @@ LATELY = dt.timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """A model that is missed, or one secret of it.
-
-    Attributes:
-        model: its name.
-        last_day: the last day that was audited.
-        secret: of a listed model, the one whose audit is missed; None where the model is.
-    """
+    """A model that is missed, or of a listed one a `secret`, with the last day that was audited."""
 
     model: str
     last_day: dt.date
@@ -243,10 +237,7 @@ def unlisted_models(
 ) -> tuple[Unlisted, ...]:
     """Return what was audited in the week before `day` and is not `listed`, models or secrets.
 
-    Args:
-        warehouse: of the audits.
-        listed: the models, each with the secrets that the settings ask for, as records name them.
-        day: the audited day.
+    Listed are models, each with a secret that the settings ask for, as records name it.
     """
     pairs = set(listed)
     names = {model for model, _ in pairs}

@@ -45,13 +45,9 @@ class Compacted:
 
 
 def compact(warehouse: Warehouse, *, kept_days: int = KEPT_DAYS) -> list[Compacted]:
-    """Write all rows into large files, and delete files that were replaced long ago.
+    """Write all rows into large files, and delete files that were replaced `kept_days` ago.
 
     Readers and writers may go on meanwhile. No row is changed or deleted.
-
-    Args:
-        warehouse: whose tables, in their order; one without rows is passed over.
-        kept_days: how long replaced files and logs stay.
 
     Raises:
         TerminalError: less than a day: files that someone is reading or writing would go.

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from privcore.attacks import same_holdout
 from privcore.guarantees import Relation
@@ -57,6 +58,7 @@ _OF_WEALTH = (
     *(*_NAMED, *_CLAIM, "epsilon_declared", "standing_price", "holdout_sketch"),
     *("claimed_log_wealth", "imagined_mean", "imagined_variance"),
 )
+_LOG_WEALTH = ("window_log_wealth", "ceiling_log_wealth", "standing_log_wealth")
 _GAUSSIAN = "gaussian"
 
 
@@ -101,13 +103,11 @@ class ModelNights:
     """One model's nights of one secret, in order, but those that were audited by a plan of one run.
 
     Attributes:
-        model: whose.
         rows: what is stored of each but its wealth, in the order of days.
         wanted: indices of the nights that are asked about, ascending; not empty.
         firsts: of nights of which a later audit counts, what is stored of the first, by index.
     """
 
-    model: str
     rows: pl.DataFrame
     wanted: list[int]
     firsts: Mapping[int, Mapping[str, Any]]
@@ -186,7 +186,7 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
         if wanted:
             named = ((model, secret, day) for day in rows["day"])
             first = {place: firsts[key] for place, key in enumerate(named) if key in firsts}
-            yield ModelNights(str(model), rows, wanted, first)
+            yield ModelNights(rows, wanted, first)
 
 
 def _firsts(
@@ -213,32 +213,27 @@ def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[
         for one in history.needed()
     }
     first, last = min(needed.values()), max(needed.values())
-    window, ceiling, standing = "window_log_wealth", "ceiling_log_wealth", "standing_log_wealth"
     stored = warehouse.collect(
         warehouse.scan("audit_wealth")
         .filter(pl.col("day") >= first, pl.col("day") <= last)  # whole files are passed over
         .filter(pl.col("audit_id").is_in(list(needed)))
-        .select("audit_id", "window_price", "standing_price", window, ceiling, standing)
-        .drop_nulls([window, ceiling])  # no audit writes a price without wealth
+        .select("audit_id", "window_price", "standing_price", *_LOG_WEALTH)
+        .drop_nulls(_LOG_WEALTH[:2])  # no audit writes a price without wealth
     )
-    others = stored.select("audit_id", "window_price", "standing_price").iter_rows()
-    wealth = zip(*(_by_strategy(stored[name]) for name in (window, ceiling, standing)), strict=True)
-    return {
-        audit_id: NightEvidence(
-            window=Night(of_window, price),
-            ceiling=Night(of_ceiling, price),
-            standing=Night(of_window, price) if own is None else Night(own, standing_price),
+    nights = {}
+    for audit_id, price, own_price, window, ceiling, own in zip(*stored.get_columns(), strict=True):
+        alone = Night(_by_strategy(window), price)
+        nights[audit_id] = NightEvidence(
+            window=alone,
+            ceiling=Night(_by_strategy(ceiling), price),
+            standing=alone if own is None else Night(_by_strategy(own), own_price),
         )
-        for (audit_id, price, standing_price), (of_window, of_ceiling, own) in zip(
-            others, wealth, strict=True
-        )
-    }
+    return nights
 
 
-def _by_strategy(lists: pl.Series) -> list[Any]:
-    """Return each night's wealth, shape (strategies, points); None where it is null."""
-    size = WINDOW_EPSILONS.size
-    return [None if one is None else one.to_numpy().reshape(-1, size) for one in lists]
+def _by_strategy(wealth: pl.Series) -> NDArray[np.float64]:
+    """Return a night's log-wealth, shape (strategies, points)."""
+    return wealth.to_numpy().reshape(-1, WINDOW_EPSILONS.size)
 
 
 def _of_model(
@@ -416,11 +411,9 @@ def drill_refuted_after(
 ) -> int | None:
     """Return on which of its nights a drill was refuted; 0 where on none, None without nights.
 
-    Args:
-        night: of the model whose claim it is, with the columns of `ModelNights`.
-        nights: of the drill, as `drill_nights` returns them.
-        since: first day of the model's nights that stand together.
-        significance: of the model's standing; a night alone is held against its own bound.
+    Those count (`drill_nights`) from the first night on that stands together with the `night` of
+    the model whose claim it is, `since`, at the significance of that standing. A night alone is
+    held against its own bound.
     """
     held = [
         found

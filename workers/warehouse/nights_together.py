@@ -39,10 +39,7 @@ _log = logging.getLogger(__name__)
 def nights_together(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     """Return `audit_id` and the columns of `NightsTogether` of those of the audits that count.
 
-    Args:
-        warehouse: where they are committed.
-        audits: current ones, with the columns `OF_COUNTED`; those that count with no other have no
-            row.
+    These are current ones, with the columns `OF_COUNTED`; one that counts with no other has no row.
     """
     audits = audits.filter(COUNTED_WITH_OTHERS)
     folded = pl.col("model").is_in(folded_models(warehouse, audits["model"]).implode())

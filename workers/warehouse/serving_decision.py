@@ -54,23 +54,16 @@ def _with_verdicts_of_days(warehouse: Warehouse, found: pl.DataFrame) -> pl.Data
     if others.is_empty():
         return found
     # What another file's night proves alone is that file's.
-    together = pl.col("refuted_together") | (
-        pl.col("reason_code_together") == ReasonCode.EARLIER_NIGHT
-    )
+    word, why = "verdict_together", "reason_code_together"
+    together = pl.col("refuted_together") | (pl.col(why) == ReasonCode.EARLIER_NIGHT)
     nights, earlier = str(ReasonCode.NIGHTS_TOGETHER), str(ReasonCode.EARLIER_NIGHT)
     code = pl.when("refuted_together").then(pl.lit(nights)).otherwise(pl.lit(earlier))
     stood = with_windows(warehouse, others).filter(together).select(*key, stood=code)
     with_both = found.join(stood, on=key, how="left")
-    takes = pl.col("stood").is_not_null() & (pl.col("verdict_together") != Verdict.VIOLATED)
+    takes = pl.col("stood").is_not_null() & (pl.col(word) != Verdict.VIOLATED)
     return with_both.with_columns(
-        pl.when(takes)
-        .then(pl.lit(str(Verdict.VIOLATED)))
-        .otherwise("verdict_together")
-        .alias("verdict_together"),
-        pl.when(takes)
-        .then("stood")
-        .otherwise("reason_code_together")
-        .alias("reason_code_together"),
+        pl.when(takes).then(pl.lit(str(Verdict.VIOLATED))).otherwise(word).alias(word),
+        pl.when(takes).then("stood").otherwise(why).alias(why),
     ).drop("stood")
 
 
@@ -85,16 +78,21 @@ def serving_verdict(
     privatised before training are judged by the same day's released ones, where these are audited:
     that training read no others is not checked.
 
-    Args:
-        audits: of the file, as `audits_of` returns them.
-        accepted: reasons of inconclusive audits that are taken for not_refuted.
+    `audits` are of the file, as `audits_of` returns them; inconclusive ones of `accepted` reasons
+    are taken for not_refuted.
     """
     of_labels = {Secret.LABEL, Secret.RELEASED}
     released = set(
         audits.filter(pl.col("secret") == Secret.RELEASED).select("model", "day").iter_rows()
     )
+
+    def counts(row: Mapping[str, Any]) -> Verdict:
+        word = Verdict(row["verdict_together"])
+        taken = word is Verdict.INCONCLUSIVE and row["reason_code_together"] in set(accepted)
+        return Verdict.NOT_REFUTED if taken else word
+
     rows = [
-        (_counts(Verdict(row["verdict_together"]), row, accepted), row)
+        (counts(row), row)
         for row in audits.iter_rows(named=True)
         if row["secret"] in of_labels or row["verdict_together"] == Verdict.VIOLATED
         if row["reason_code_together"] != ReasonCode.LABELS_PRIVATISED
@@ -118,9 +116,3 @@ def serving_verdict(
     )
     begins = "must not be served" if worst is Verdict.VIOLATED else "is not cleared"
     return worst, f"This file {begins}: {named}."
-
-
-def _counts(word: Verdict, row: Mapping[str, Any], accepted: Collection[ReasonCode]) -> Verdict:
-    """Return as what an audit counts."""
-    taken = word is Verdict.INCONCLUSIVE and row["reason_code_together"] in set(accepted)
-    return Verdict.NOT_REFUTED if taken else word

@@ -36,8 +36,6 @@ class Together:
     them each time. What a model promises for persons, it promises for rows.
 
     Attributes:
-        day: whose labels.
-        dataset: of the lake, or the table.
         models: all whose audits name these labels.
         trainings: how often these were trained on them: audits, of whatever day.
         undeclared: those that promise nothing.
@@ -84,11 +82,6 @@ def together(warehouse: Warehouse, day: dt.date, *, delta: float = 0.0) -> list[
     current record of each model and day counts, of labels alone. Its labels are those of its own
     day, of `label_days` where several played, and of all days since `trained_since`. A record
     without figures and without a dataset names no labels and is not among them.
-
-    Args:
-        warehouse: where the records are.
-        day: of whose audits, with those of other days on the same labels.
-        delta: at which declarations are composed.
     """
     found: dict[tuple[str, dt.date], list[dict[str, Any]]] = {}
     for row in _audits(warehouse, day).sort("day", "dataset", "model").iter_rows(named=True):

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -33,6 +34,11 @@ NIGHT: dict[str, Any] = {
 SAME = "3.6 (delta 1e-06) for replacing"
 
 
+def changed(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """Return what is told of the second of two nights that differ from `NIGHT`."""
+    return declaration_change(NIGHT | before, NIGHT | now | {"day": "2026-04-02"})
+
+
 @pytest.mark.parametrize(
     ("change", "now"),
     [
@@ -45,69 +51,39 @@ SAME = "3.6 (delta 1e-06) for replacing"
     ids=lambda change: next(iter(change)) if isinstance(change, dict) else None,
 )
 def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any], now: str) -> None:
-    after = NIGHT | change | {"day": "2026-04-02"}
-    told = declaration_change(NIGHT, after)
-    assert told == f"Declared was {SAME} until 2026-04-01, and is {now} on 2026-04-02."
-    back = declaration_change(after, NIGHT | {"day": "2026-04-03"})
-    assert back == f"Declared was {now} until 2026-04-02, and is {SAME} on 2026-04-03."
+    said = "Declared was {} until 2026-04-01, and is {} on 2026-04-02."
+    assert changed({}, change) == said.format(SAME, now)
+    assert changed(change, {}) == said.format(now, SAME)
 
 
-def test_another_mechanism_is_named() -> None:
-    told = declaration_change(NIGHT, NIGHT | {"mechanism": None, "day": "2026-04-02"})
-    assert told == (
-        f"Declared was {SAME} by gaussian until 2026-04-01, and is {SAME} by no named mechanism on "
-        "2026-04-02."
-    )
-
-
-def test_another_dataset_is_told() -> None:
-    """The model may never have seen its labels, and then remembers none of them."""
-    night = NIGHT | {"dataset": "a"}
-    after = night | {"dataset": "b", "day": "2026-04-02"}
-    assert declaration_change(night, after) == (
-        "Audited were labels of a until 2026-04-01, and are those of b on 2026-04-02: see that "
-        "training saw these."
-    )
-    lax = after | {"epsilon_declared": 9.0}
-    assert str(declaration_change(night, lax)).startswith("Declared was")
-    assert "see that training saw these" in str(declaration_change(night, lax))
-    assert declaration_change(night | {"dataset": None}, after) is None
+@pytest.mark.parametrize(
+    ("column", "was", "now"),
+    [
+        ("mechanism", "gaussian", None),
+        ("dataset", "a", "b"),  # the model may never have seen its labels
+        ("trust", "self", "independent"),
+        ("label_column", "late", "noise"),  # an owner may name one of noise in the same classes
+        ("classes", 2, 3),  # windows hold nights of as many classes
+    ],
+)
+def test_what_else_changes_is_told_unless_an_older_record_has_none(
+    column: str, was: object, now: object, hold_sentences: Callable[..., None]
+) -> None:
+    said = changed({column: was}, {column: now})
+    assert said is not None
+    hold_sentences(said)
+    if column != "mechanism":
+        assert changed({column: None}, {column: now}) is None
+        lax = changed({column: was}, {column: now, "epsilon_declared": 9.0})
+        assert str(lax).startswith("Declared was")
+        assert str(lax).endswith(said)
 
 
 def test_what_stays_is_not_told() -> None:
     assert declaration_change(None, NIGHT) is None
-    assert declaration_change(NIGHT, NIGHT | {"day": "2026-04-02"}) is None
-    none = NIGHT | {"epsilon_declared": None}
-    assert declaration_change(none, none | {"neighbors": "add_remove"}) is None
-
-
-def test_another_mode_of_trust_is_told_and_an_older_record_without_one_is_no_change() -> None:
-    after = NIGHT | {"trust": "independent", "day": "2026-04-02"}
-    assert declaration_change(NIGHT | {"trust": None}, after) is None
-    assert declaration_change(NIGHT | {"trust": "self"}, after) == (
-        "The evidence was self until 2026-04-01, and is independent on 2026-04-02: nights together "
-        "begin anew."
-    )
-
-
-def test_another_label_column_is_told() -> None:
-    """An owner may name a column of noise in the same classes; its training never saw it."""
-    night = NIGHT | {"label_column": "late"}
-    after = night | {"label_column": "noise", "day": "2026-04-02"}
-    said = declaration_change(night, after)
-    assert said is not None
-    assert said.endswith("see that training used it as its label.")
-    assert "'late' until 2026-04-01, and is 'noise' on 2026-04-02" in said
-    assert declaration_change(NIGHT, after) is None
-
-
-def test_a_class_that_comes_or_goes_is_told() -> None:
-    """Windows hold nights of as many classes: one that no row has began them anew, unsaid."""
-    declared = ("epsilon_declared", "delta_declared", "neighbors", "mechanism")
-    night = dict.fromkeys(declared) | {"day": EVE, "classes": 2}
-    told = declaration_change(night, night | {"day": DAY, "classes": 3})
-    assert told is not None
-    assert told.startswith("The label had 2 classes until 2026-04-01, and has 3 on 2026-04-02")
+    assert changed({}, {}) is None
+    none = {"epsilon_declared": None}
+    assert changed(none, none | {"neighbors": "add_remove"}) is None
 
 
 INPUTS = {

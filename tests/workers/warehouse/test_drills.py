@@ -8,7 +8,7 @@ import pytest
 
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import evaluated, failed, put_rows, with_wealth
 from workers.warehouse.night_windows import against_claim, drill_nights, drill_refuted_after
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
@@ -148,10 +148,7 @@ def test_a_drill_whose_holdout_comes_again_is_averaged_as_a_models_nights_are() 
 def audit(model: str, ahead: int, wealth: float, **changes: Any) -> AuditRecord:
     record = evaluated(model, DAY + dt.timedelta(days=ahead), **changes)
     levels = tuple(np.tile(wealth + 0.5 - WINDOW_EPSILONS, STRATEGIES).tolist())
-    told = {"window_log_wealth": levels, "claimed_log_wealth": (0.0,) * STRATEGIES}
-    return record.model_copy(
-        update={"wealth": tuple(row.model_copy(update=told) for row in record.wealth)}
-    )
+    return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=(0.0,) * STRATEGIES)
 
 
 def test_drills_are_read_of_counted_nights_of_labels_alone(warehouse: Warehouse) -> None:

@@ -19,7 +19,7 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
 )
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import evaluated, failed, put_rows, with_wealth
 from tests.support.warehouse import night as night_of
 from workers.warehouse.night_windows import epsilon_windows
 from workers.warehouse.nights_together import with_windows
@@ -37,29 +37,17 @@ def levels(number: int, epsilon: float | np.ndarray = WINDOW_EPSILONS) -> np.nda
 
 def night(number: int, *, model: str = "ads", hour: int = 0, **changes: Any) -> AuditRecord:
     """Night `number` after `START`; changes are of its wealth's row, levels of its wealth."""
-    names = (
-        "significance",
-        "claim_evalue",
-        "reason",
-        "verdict",
-        "reason_code",
-        "exploratory",
-        "trust",
-    )
-    of_audit = {name: changes.pop(name) for name in names if name in changes}
+    names = {"significance", "claim_evalue", "reason", "exploratory", "trust"} & changes.keys()
+    of_audit = {name: changes.pop(name) for name in names}
     version = {"method_version": changes.pop("method_version", "1")}
     record = evaluated(model, START + dt.timedelta(days=number), hour=hour, **of_audit)
     declared = changes.get("epsilon_declared", 0.5)
     claimed = None if declared is None else tuple(levels(number, declared)[:, 0].tolist())
-    wealth = {
-        "window_log_wealth": tuple(levels(number).ravel().tolist()),
-        "claimed_log_wealth": claimed,
-    } | changes
-    return AuditRecord(
-        audit=record.audit.model_copy(update=version | {"epsilon_declared": declared}),
-        bounds=record.bounds,
-        wealth=tuple(row.model_copy(update=wealth) for row in record.wealth),
-        promises=record.promises,
+    audit = record.audit.model_copy(update=version | {"epsilon_declared": declared})
+    wealth = {"window_log_wealth": tuple(levels(number).ravel().tolist())}
+    return with_wealth(
+        record.model_copy(update={"audit": audit}),
+        **wealth | {"claimed_log_wealth": claimed} | changes,
     )
 
 
@@ -182,14 +170,6 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse
     assert found(warehouse, 5)["epsilon_standing"] == standing(range(6))
 
 
-def test_models_stand_alone(warehouse: Warehouse) -> None:
-    put_rows(
-        warehouse, [night(number, model=model) for number in range(5) for model in ("ads", "loans")]
-    )
-    for model in ("ads", "loans"):
-        assert found(warehouse, 4, model=model)["epsilon_lower_28_days"] == window(range(5))
-
-
 @pytest.mark.slow
 def test_a_standing_begins_anew_after_its_nights(warehouse: Warehouse) -> None:
     put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 3)])
@@ -253,18 +233,20 @@ def test_a_standing_holds_each_night_against_its_own_declaration(warehouse: Ware
     assert told == {"less": (True, 12), "more": (False, 12), "none": (False, 0)}
 
 
-def test_each_secret_of_a_model_has_windows_of_its_own(warehouse: Warehouse) -> None:
+def test_each_model_and_each_secret_has_windows_of_its_own(warehouse: Warehouse) -> None:
     others = [night(number, hour=1, reason="Of whole records.") for number in (0, 1)]
     audits = [each.audit.model_copy(update={"secret": "membership"}) for each in others]
     told = [
         each.model_copy(update={"audit": audit}) for each, audit in zip(others, audits, strict=True)
     ]
-    put_rows(warehouse, [*(night(number) for number in range(4)), *told])
+    models = [night(number, model=model) for number in range(4) for model in ("ads", "loans")]
+    put_rows(warehouse, [*models, *told])
     every = epsilon_windows(warehouse, warehouse.current(every_secret=True)).sort("audit_id")
     proved = dict(every.select("audit_id", "epsilon_lower_28_days").iter_rows())
     assert [proved[each.audit_id] for each in audits] == [window([0]), window([0, 1])]
-    assert every.height == 6
-    assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
+    assert every.height == 10
+    for model in ("ads", "loans"):
+        assert found(warehouse, 3, model=model)["epsilon_lower_28_days"] == window(range(4))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed, put_rows
+from tests.support.warehouse import evaluated, failed, put_rows, with_wealth
 from workers.warehouse import night_windows
 from workers.warehouse import nights_together as folding
 from workers.warehouse.maintenance import delete_before
@@ -43,13 +43,11 @@ def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: An
     }
     day = DAY + dt.timedelta(days=ahead)
     record = evaluated(model, day, hour=hour, **given | changes)
-    told = {
-        "window_log_wealth": tuple(np.tile(wealth + 1.0 - WINDOW_EPSILONS, 4).tolist()),
-        "claimed_log_wealth": (wealth,) * 4,
-        "family": "pure_dp",
-    }
-    wealths = tuple(row.model_copy(update=told) for row in record.wealth)
-    return record.model_copy(update={"wealth": wealths})
+    levels = tuple(np.tile(wealth + 1.0 - WINDOW_EPSILONS, 4).tolist())
+    claimed = (wealth,) * 4
+    return with_wealth(
+        record, window_log_wealth=levels, claimed_log_wealth=claimed, family="pure_dp"
+    )
 
 
 def asked(warehouse: Warehouse) -> pl.DataFrame:
@@ -222,10 +220,7 @@ CHOSEN = {"exploratory": True}
 def silent_night(ahead: int, verdict: str = "not_refuted", **changes: Any) -> AuditRecord:
     """Return a night whose e-values say nothing of what is declared."""
     record = evaluated("ads", DAY + dt.timedelta(days=ahead), verdict=verdict, **changes)
-    told = {"claimed_log_wealth": (0.0,) * 4}
-    return record.model_copy(
-        update={"wealth": tuple(row.model_copy(update=told) for row in record.wealth)}
-    )
+    return with_wealth(record, claimed_log_wealth=(0.0,) * 4)
 
 
 def gone(ahead: int, model: str = "ads") -> AuditRecord:
@@ -298,10 +293,7 @@ def test_a_night_that_stands_with_no_other_has_its_own_verdict(
 ) -> None:
     """Of an earlier method: it read as null where no other night was silent."""
     record = silent_night(0, "inconclusive", reason_code="arms_unlike")
-    old = {"window_price": None, "standing_price": None}
-    record = record.model_copy(
-        update={"wealth": tuple(row.model_copy(update=old) for row in record.wealth)}
-    )
+    record = with_wealth(record, window_price=None, standing_price=None)
     assert told(warehouse, record, *others)[0] == ("inconclusive", "arms_unlike")
     found = with_windows(warehouse, warehouse.current())
     assert found.filter(pl.col("verdict_together").is_null()).is_empty()

@@ -6,12 +6,11 @@ import os
 import pathlib
 from typing import Any
 
-import numpy as np
 import pytest
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from tests.support.warehouse import evaluated, night, put_rows
+from tests.support.warehouse import evaluated, night, put_rows, with_wealth
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.serving_decision import audits_of, file_sha256, serving_verdict
 from workers.warehouse.store import Warehouse
@@ -161,9 +160,7 @@ def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
 
 def test_nights_that_refute_together_are_a_violation(warehouse: Warehouse) -> None:
     record = evaluated("ads", DAY, target_sha256=FILE)
-    loud = {"claimed_log_wealth": tuple(np.full(4, 50.0).tolist())}
-    wealth = tuple(row.model_copy(update=loud) for row in record.wealth)
-    warehouse.commit(record.model_copy(update={"wealth": wealth}))
+    warehouse.commit(with_wealth(record, claimed_log_wealth=(50.0,) * 4))
     found, why = serving_verdict(audits_of(warehouse, FILE))
     assert found is Verdict.VIOLATED
     assert why == "This file must not be served: ads on 2026-04-01 is violated (nights_together)."

@@ -9,10 +9,8 @@ import pytest
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE, PLAN
 from tests.support.tiers import rest_slow
-from tests.support.warehouse import commit_night, evaluated, put_rows
-from workers.audit.record import failed_record
+from tests.support.warehouse import commit_night, evaluated, failed, put_rows
 from workers.audit.run import run_audit
-from workers.exceptions import Reason
 from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.warehouse.record_digest import seal
@@ -23,7 +21,6 @@ from workers.warehouse.tables import (
     PARTS,
     TABLES,
     WarehouseTable,
-    arrow_schema,
     stored_schema,
     stored_without_rows,
 )
@@ -34,21 +31,9 @@ def record(template: Lake) -> AuditRecord:
     return run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
 
 
-def failure(model: str, *, day: dt.date = DAY, reason: str = "No.") -> AuditRecord:
-    return failed_record(model, day, plan=PLAN, why=Reason.MISSING_LABELS, reason=reason)
-
-
-def at(record: AuditRecord, hour: int) -> AuditRecord:
-    """Return the record as if it had been made at that hour."""
-    when = dt.datetime(2026, 3, 3, hour, tzinfo=dt.UTC)
-    return record.model_copy(
-        update={"audit": record.audit.model_copy(update={"recorded_at": when})}
-    )
-
-
-def sealed(record: AuditRecord, revision: int = 1) -> AuditRow:
-    """Return the row in `audits` of a record that was committed."""
-    numbered = record.audit.model_copy(update={"revision": revision})
+def sealed(record: AuditRecord) -> AuditRow:
+    """Return the row in `audits` of a record that was committed first."""
+    numbered = record.audit.model_copy(update={"revision": 1})
     return seal(record.model_copy(update={"audit": numbered})).audit
 
 
@@ -99,16 +84,16 @@ def test_a_warehouse_is_there_when_something_was_committed(
         warehouse.check_exists()
     warehouse.check_place()
     assert list((tmp_path / "warehouse").iterdir()) == []
-    warehouse.commit(failure("good"))
+    warehouse.commit(failed("good", DAY))
     warehouse.check_exists()
 
 
 def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehouse) -> None:
-    first, second = at(failure("a", reason="First."), 1), at(failure("a", reason="Second."), 2)
-    for committed in (first, second, at(failure("b"), 1), at(failure("a", day=EVE), 3)):
+    of_a = [failed("a", DAY, hour=1, reason="First."), failed("a", DAY, hour=2, reason="Second.")]
+    for committed in (*of_a, failed("b", DAY, hour=1), failed("a", EVE, hour=3)):
         warehouse.commit(committed)
     current = warehouse.current().select("day", "model", "reason").rows()
-    assert current == [(EVE, "a", "No."), (DAY, "a", "Second."), (DAY, "b", "No.")]
+    assert current == [(EVE, "a", "None."), (DAY, "a", "Second."), (DAY, "b", "None.")]
     assert warehouse.scan("audits").collect().height == 4
 
 
@@ -168,7 +153,7 @@ def test_a_query_opens_the_tables_that_it_names_and_no_others(
 
 def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     warehouse.commit(record)
-    warehouse.commit(failure("bad"))
+    warehouse.commit(failed("bad", DAY))
     verdicts = query(warehouse, "select model, verdict, epsilon_lower from audits order by model")
     assert verdicts.rows() == [
         ("bad", "failed", None),
@@ -185,16 +170,6 @@ def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     bare = duckdb.sql(f"{unnested} from '{files}'").pl()
     named = query(warehouse, "from audit_bounds").select(bare.columns)
     assert bare.sort(bare.columns).equals(named.sort(bare.columns))
-
-
-def test_columns_have_their_types_and_their_descriptions() -> None:
-    schema = arrow_schema(AuditRow)
-    assert str(schema.field("day").type) == "date32[day]"
-    assert str(schema.field("recorded_at").type) == "timestamp[us, tz=UTC]"
-    assert str(schema.field("status").type) == "string"
-    assert str(schema.field("records").type) == "int64"
-    assert str(schema.field("epsilon_lower").type) == "double"
-    assert all(field.metadata[b"comment"] for field in schema)
 
 
 def test_a_table_written_before_a_column_existed_is_read_and_grows(

@@ -12,7 +12,7 @@ from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.sql import RELATIONS, VIEWS, query, view_sql
+from workers.warehouse.sql import RELATIONS, VIEWS, export, query, view_sql
 from workers.warehouse.store import Warehouse
 
 # What every database has, by sqlglot's names.
@@ -41,12 +41,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         ],
     )
     return warehouse
-
-
-def test_latest_audits_are_the_current_ones(warehouse: Warehouse) -> None:
-    found = query(warehouse, "select * from latest_audits order by day, model")
-    assert found.height == 6
-    assert found.equals(warehouse.current().select(found.columns))
 
 
 @pytest.mark.slow
@@ -193,3 +187,16 @@ def test_a_query_sees_the_files_and_nothing_is_left_behind(warehouse: Warehouse)
     with pytest.raises(TerminalError, match="drop"):
         query(warehouse, "drop table audits")
     assert query(warehouse, "from audits").height == 9
+
+
+@pytest.mark.slow
+def test_every_table_and_view_is_a_file_with_the_same_rows(tmp_path: pathlib.Path) -> None:
+    warehouse, folder = Warehouse(str(tmp_path / "warehouse")), tmp_path / "new" / "out"
+    put_rows(warehouse, [failed("late", DAY), evaluated("good", DAY, epsilon_lower=0.1 + 0.2)])
+    files = export(warehouse, folder)
+    assert [file.stem for file in files] == list(RELATIONS)
+    assert {path.name for path in folder.iterdir()} == {f"{name}.parquet" for name in RELATIONS}
+    for file in files:
+        expected = query(warehouse, f"select * from {file.stem} order by all")  # noqa: S608
+        assert pl.read_parquet(file).equals(expected), file.stem
+    assert export(warehouse, folder) == files
