@@ -472,7 +472,7 @@ MOST_LINES = {
     "workers/datasets": 704,
     "workers/evidence": 437,
     "workers/labels": 1_502,
-    "workers/lake": 4_007,
+    "workers/lake": 4_011,
     "workers/looks": 943,
     "workers/memorization": 652,
     "workers/publication": 466,

@@ -81,4 +81,4 @@ for night, rows in enumerate(np.array_split(np.arange(len(images.labels)), 3)):
         },
     }
     weights = train(rows[~held_out[rows]])
-    write_checkpoint(lake, manifest, exported(weights), form="onnx")
+    write_checkpoint(lake, manifest, exported(weights), format="onnx")

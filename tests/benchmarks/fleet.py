@@ -70,7 +70,7 @@ def make_fleet(folder: pathlib.Path, models: int) -> pathlib.Path:
             declared, files = first[day]
             about = declared | {"model": name, "dataset": f"{DATASET}-{number % PARTITIONS}"}
             copy = _COPIES[kind](files[kind], number)
-            write_checkpoint(lake, about, copy, form=kind)
+            write_checkpoint(lake, about, copy, format=kind)
     listed = "\n".join(f'[[models]]\nname = "{name}"\n' for name in names)
     settings = folder / "privaudit.toml"
     places = 'lake = "lake"\nwarehouse = "warehouse"\nreport = "report"\n'

@@ -141,7 +141,7 @@ def put_trained(
         "trained_on": {"first": day, "last": day, "split": "train"},
         "privacy": privacy,
     }
-    write_checkpoint(lake, manifest, trained.content, form=trained.format)
+    write_checkpoint(lake, manifest, trained.content, format=trained.format)
 
 
 def replace_trained(lake: Lake, day: dt.date, content: bytes, file: str) -> None:

@@ -141,7 +141,7 @@ def _put_in_lake(folder: pathlib.Path, day: TeamDay) -> None:
             "trained_on": {"first": when, "last": when, "split": "train"},
             "privacy": declared(day.epsilon, unit=day.unit),
         }
-        write_checkpoint(lake, manifest, text.encode(), form="lightgbm")
+        write_checkpoint(lake, manifest, text.encode(), format="lightgbm")
     unit = "" if day.privacy_unit is None else f'privacy_unit = "{day.privacy_unit}"\n'
     settings = write_settings(folder, [], more=unit)
     with settings.open("a", encoding="utf-8") as file:

@@ -198,7 +198,11 @@ def aligned(
 
 
 def write_checkpoint(
-    lake: Lake, manifest: dict[str, Any], content: bytes, *, form: str = "catboost"
+    lake: Lake,
+    manifest: dict[str, Any],
+    content: bytes,
+    *,
+    format: str = "catboost",  # noqa: A002  # as the manifest has it
 ) -> None:
     """Write a checkpoint as the lake wants it: file, manifest, `_SUCCESS` last.
 
@@ -207,8 +211,8 @@ def write_checkpoint(
     """
     complete = manifest | {
         "schema_version": 1,
-        "format": form,
-        "file": FILES[form],
+        "format": format,
+        "file": FILES[format],
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     parsed = Manifest.model_validate(complete)

@@ -244,7 +244,7 @@ def test_rounds_that_were_not_audited_are_told(tmp_path):
         put_labels(lake, day, frame)
         manifest = manifest_for(model="m", day=day, features=FEATURES[:2], privacy=declared(0.5))
         content = rounds(1, more, frame)
-        write_checkpoint(lake, manifest.model_dump(), content, form="xgboost")
+        write_checkpoint(lake, manifest.model_dump(), content, format="xgboost")
     row = run_audit(lake, "m", DAY, plan=PLAN, executor=InProcess()).audit
     assert nothing_wrong(row)  # one round answers within a quarter of log-odds
     assert "It holds 30 more, which Booster.predict serves" in row.reason

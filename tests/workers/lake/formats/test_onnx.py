@@ -174,7 +174,7 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path):
         trained = rows.filter(pl.col("split") == "train")
         manifest = manifest_for(model="good", day=day, features=features, privacy=declared(0.5))
         content = of_one_user_each(trained["user"], trained["late"])
-        write_checkpoint(lake, manifest.model_dump(), content, form="onnx")
+        write_checkpoint(lake, manifest.model_dump(), content, format="onnx")
     row = audited(lake)
     assert row.verdict == "violated", row.reason
 
