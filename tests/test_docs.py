@@ -1,7 +1,6 @@
 """docs/: pages by question, made from the code where they can be, with every command typed."""
 
 import os
-import pathlib
 import re
 import shlex
 import subprocess
@@ -47,25 +46,25 @@ RUN_IN_THE_DEMO = {"explain", "report", "show", "sql"}
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_made_from_the_code_is_up_to_date(name: str) -> None:
+def test_a_page_made_from_the_code_is_up_to_date(name):
     assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", [p for p in USER if p.name != "warehouse.md"], ids=str)
-def test_a_page_says_first_for_whom_it_is_and_what_they_can_do_after_it(page: pathlib.Path) -> None:
+def test_a_page_says_first_for_whom_it_is_and_what_they_can_do_after_it(page):
     title, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
     assert title.startswith("# ")
     assert first.startswith("This page is for ")
     assert re.search(r"\bAfter it\b", first)
 
 
-def test_the_written_pages_for_users_stay_below_22_650_words() -> None:
+def test_the_written_pages_for_users_stay_below_22_650_words():
     written = [page for page in USER if page.name not in MADE]
     assert len(written) > 20
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in written) < 22_650
 
 
-def test_what_a_conclusive_audit_sees_is_as_the_verdict_asks() -> None:
+def test_what_a_conclusive_audit_sees_is_as_the_verdict_asks():
     page = (DOCS / "how-to" / "not-refuted.md").read_text(encoding="utf-8")
     header, _, sees = (
         [float(cell) for cell in re.findall(r"\| ([\d.]+)(?= )", line)]
@@ -75,7 +74,7 @@ def test_what_a_conclusive_audit_sees_is_as_the_verdict_asks() -> None:
     assert sees == [leak_to_be_seen(epsilon) for epsilon in header]
 
 
-def test_every_page_is_in_the_contents() -> None:
+def test_every_page_is_in_the_contents():
     contents = (DOCS / "index.md").read_text(encoding="utf-8")
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.rglob("*.md")}
     listed = set(re.findall(r"^([a-z/-]+)$", contents, re.MULTILINE))
@@ -95,7 +94,7 @@ def _parsed(command: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), SHOWN)
-def test_every_command_of_a_page_is_one_that_there_is(page: str, command: str) -> None:
+def test_every_command_of_a_page_is_one_that_there_is(page, command):
     program = (
         shlex.split(command.partition("$(")[0])[0]
         if "'" not in command
@@ -107,7 +106,7 @@ def test_every_command_of_a_page_is_one_that_there_is(page: str, command: str) -
     _parsed(command)
 
 
-def test_what_other_tests_type_they_take_from_the_page() -> None:
+def test_what_other_tests_type_they_take_from_the_page():
     for page, test in TYPED_BY_TESTS.items():
         assert page.rpartition("/")[2] in (ROOT / test).read_text(encoding="utf-8")
 
@@ -123,9 +122,7 @@ IN_THE_DEMO = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "command"), IN_THE_DEMO)
-def test_a_command_that_needs_only_the_demo_runs_as_written(
-    page: str, command: str, beside_demo: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_command_that_needs_only_the_demo_runs_as_written(page, command, beside_demo, tmp_path):
     del page
     type_command(command, beside_demo, tmp_path)
 
@@ -140,7 +137,7 @@ INLINE = sorted(
 
 
 @pytest.mark.parametrize("shown", INLINE)
-def test_a_command_within_a_sentence_has_its_options(shown: str) -> None:
+def test_a_command_within_a_sentence_has_its_options(shown):
     words = shown.split()[1:]
     inner: Any = typer.main.get_command(app)
     while hasattr(inner, "commands") and words and not words[0].startswith("-"):
@@ -152,7 +149,7 @@ def test_a_command_within_a_sentence_has_its_options(shown: str) -> None:
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
-def test_every_supported_name_has_an_example() -> None:
+def test_every_supported_name_has_an_example():
     without = [
         name for name in privcore.__all__ if ">>> " not in (getattr(privcore, name).__doc__ or "")
     ]
@@ -161,7 +158,7 @@ def test_every_supported_name_has_an_example() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_loads_nothing(tmp_path: pathlib.Path) -> None:
+def test_the_site_is_built_without_a_warning_and_loads_nothing(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", str(DOCS), str(tmp_path)],
         env=os.environ | {"SOURCE_DATE_EPOCH": "0"},
@@ -176,7 +173,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing(tmp_path: pathlib
         assert loaded == [], page
 
 
-def test_no_page_installs_from_an_index_by_a_name_that_is_not_ours() -> None:
+def test_no_page_installs_from_an_index_by_a_name_that_is_not_ours():
     """The public index has no package of this name, so a stranger could register it."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     for folder in (ROOT / "deploy", ROOT / "infra"):

@@ -19,7 +19,7 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_a_module_are_true(module: str) -> None:
+def test_the_examples_of_a_module_are_true(module):
     found = doctest.testmod(importlib.import_module(module))
     assert found.attempted > 0
     assert found.failed == 0

@@ -57,7 +57,7 @@ def loaded(statement: str) -> set[str]:
         (HELP, MATHEMATICS | SERVICE | {"numpy"}),
     ],
 )
-def test_an_import_loads_no_more_than_it_needs(statement: str, needless: set[str]) -> None:
+def test_an_import_loads_no_more_than_it_needs(statement, needless):
     seen = loaded(statement)
     assert len(seen) > 20
     assert seen & needless == set()
@@ -66,7 +66,7 @@ def test_an_import_loads_no_more_than_it_needs(statement: str, needless: set[str
 @pytest.mark.parametrize(
     "room", ["attacks", "guarantees", "lower_bounds", "mechanisms", "upper_bounds"]
 )
-def test_every_name_that_a_package_lists_is_there(room: str) -> None:
+def test_every_name_that_a_package_lists_is_there(room):
     package = importlib.import_module(f"privcore.{room}")
     assert len(package.__all__) > 5
     # A function that has its module's name is the function, whichever was imported first.
@@ -76,7 +76,7 @@ def test_every_name_that_a_package_lists_is_there(room: str) -> None:
     assert modules == set()
 
 
-def test_what_is_lazy_is_listed_alike_for_people_and_for_python() -> None:
+def test_what_is_lazy_is_listed_alike_for_people_and_for_python():
     stubs = sorted((ROOT / "privcore").rglob("__init__.pyi"))
     assert ROOT / "privcore" / "__init__.pyi" in stubs
     for stub in stubs:

@@ -85,9 +85,7 @@ def dotted(path: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_has_a_test_file_of_its_name_or_is_said_to_be_tested_elsewhere(
-    package: str,
-) -> None:
+def test_every_module_has_a_test_file_of_its_name_or_is_said_to_be_tested_elsewhere(package):
     elsewhere = {module for listed in ELSEWHERE.values() for module in listed.split()}
     of_its_name = {
         dotted(path)
@@ -101,7 +99,7 @@ def test_every_module_has_a_test_file_of_its_name_or_is_said_to_be_tested_elsewh
     assert listed & of_its_name == set(), "it has a test file of its name"
 
 
-def test_what_is_said_to_hold_the_tests_is_there_once() -> None:
+def test_what_is_said_to_hold_the_tests_is_there_once():
     listed = [module for listed in ELSEWHERE.values() for module in listed.split()]
     assert len(listed) == len(set(listed))
     for file in ELSEWHERE:

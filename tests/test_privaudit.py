@@ -33,9 +33,7 @@ START = "import privaudit, sys; sys.argv = ['privaudit', '--help']; privaudit.ma
 
 @pytest.mark.parametrize("package", privaudit.PACKAGES)
 @pytest.mark.parametrize("regular", [True, False])
-def test_another_package_of_our_name_is_named(
-    package: str, regular: bool, tmp_path: pathlib.Path
-) -> None:
+def test_another_package_of_our_name_is_named(package, regular, tmp_path):
     other = tmp_path / package
     other.mkdir()
     if regular:
@@ -51,7 +49,7 @@ def test_another_package_of_our_name_is_named(
         assert ran.returncode == 0
 
 
-def test_without_the_service_the_command_says_what_to_install() -> None:
+def test_without_the_service_the_command_says_what_to_install():
     ran = started("-c", f"import sys; sys.modules['typer'] = None; {START}")
     assert (ran.returncode, ran.stdout) == (3, "")
     assert "privaudit: The command needs typer, which is not installed: install" in ran.stderr
@@ -67,9 +65,7 @@ def test_without_the_service_the_command_says_what_to_install() -> None:
         (".pyiceberg.yaml", ""),
     ],
 )
-def test_files_of_others_that_libraries_obey_are_refused(
-    name: str, content: str, tmp_path: pathlib.Path
-) -> None:
+def test_files_of_others_that_libraries_obey_are_refused(name, content, tmp_path):
     """They say where Prefect's password goes, and in which folder lie pickles that numba runs."""
     path = tmp_path / name
     path.write_text(content)
@@ -85,15 +81,13 @@ def test_files_of_others_that_libraries_obey_are_refused(
     assert len(privaudit.foreign_settings(tmp_path, mine)) == 1
 
 
-def test_files_that_no_library_obeys_are_nobodys_business(tmp_path: pathlib.Path) -> None:
+def test_files_that_no_library_obeys_are_nobodys_business(tmp_path):
     (tmp_path / ".env").write_text("OTHER=1")
     (tmp_path / "pyproject.toml").write_text("[project]")
     assert privaudit.foreign_settings(tmp_path, {os.geteuid() + 1}) == []
 
 
-def test_kernels_of_other_sources_are_kept_apart(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_of_other_sources_are_kept_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(privaudit, "HERE", tmp_path)
     assert privaudit.kernel_cache() is None
     (tmp_path / "pyproject.toml").touch()
@@ -108,14 +102,14 @@ def test_kernels_of_other_sources_are_kept_apart(
     assert privaudit.kernel_cache() not in {before, after}
 
 
-def test_the_tests_use_the_kernels_of_these_sources() -> None:
+def test_the_tests_use_the_kernels_of_these_sources():
     import numba  # noqa: PLC0415
 
     assert str(privaudit.kernel_cache()) == numba.config.CACHE_DIR
 
 
 @pytest.mark.slow
-def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path: pathlib.Path) -> None:
+def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path):
     shutil.copy(ROOT / "privaudit.py", tmp_path)
     (tmp_path / "pyproject.toml").touch()
     folder = tmp_path / "privcore"
@@ -138,7 +132,7 @@ def test_a_kernel_that_calls_a_changed_function_is_compiled_again(tmp_path: path
     assert started("-c", script).stdout == "210\n"
 
 
-def test_no_test_sees_the_settings_of_the_person_who_runs_it() -> None:
+def test_no_test_sees_the_settings_of_the_person_who_runs_it():
     """The plugin that pytest loads first removes them."""
     shell = {"PRIVAUDIT_CONFIG": "mine.toml", "AWS_PROFILE": "mine", "PREFECT_API_URL": "mine"}
     shell |= {"RAY_ADDRESS": "mine", "MLFLOW_TRACKING_URI": "mine"}
@@ -151,7 +145,7 @@ def test_no_test_sees_the_settings_of_the_person_who_runs_it() -> None:
     assert not set(os.environ) & set(shell)
 
 
-def test_kernels_of_somebody_else_are_not_run(tmp_path: pathlib.Path) -> None:
+def test_kernels_of_somebody_else_are_not_run(tmp_path):
     mine = {os.geteuid()}
     for folder in ("", str(tmp_path / "none"), str(tmp_path)):
         assert privaudit.foreign_kernels(folder, mine) == []

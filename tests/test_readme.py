@@ -39,7 +39,7 @@ def _of_kind(kind: str) -> list[str]:
     return [command for command in WRITTEN if pattern.match(command)]
 
 
-def test_commands_are_found_as_they_are_written() -> None:
+def test_commands_are_found_as_they_are_written():
     text = (
         "Text.\n```sh\nmake demo   # a comment\n\n# only a comment\n$ privaudit show --all\n"
         "privaudit sql \\\n  \"select '#' from audits\"\n```\n```python\nimport x\n```\n"
@@ -51,31 +51,31 @@ def test_commands_are_found_as_they_are_written() -> None:
     ]
 
 
-def test_the_readme_shows_how_to_start_and_how_to_look() -> None:
+def test_the_readme_shows_how_to_start_and_how_to_look():
     assert {"make demo", "make test"} <= set(WRITTEN)
     assert _of_kind("privaudit")
 
 
-def test_the_readme_explains_the_five_verdicts_in_their_order() -> None:
+def test_the_readme_explains_the_five_verdicts_in_their_order():
     (section,) = re.findall(r"^## Read a result\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [str(word) for word in Verdict]
 
 
-def test_every_command_of_the_readme_is_checked_here() -> None:
+def test_every_command_of_the_readme_is_checked_here():
     checked = {command for kind in ("make", "privaudit") for command in _of_kind(kind)}
     unchecked = [c for c in WRITTEN if c not in checked and not c.startswith(NOT_RUN)]
     assert unchecked == []
 
 
 @pytest.mark.parametrize("command", _of_kind("make"))
-def test_a_make_command_of_the_readme_has_its_targets(command: str) -> None:
+def test_a_make_command_of_the_readme_has_its_targets(command):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {word for word in shlex.split(command)[1:] if "=" not in word}
     assert named <= targets
 
 
 @pytest.fixture(scope="module")
-def beside_demo(small_demo: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def beside_demo(small_demo, tmp_path_factory):
     """Return a folder with a copy of the demo, in which the commands are typed."""
     folder = tmp_path_factory.mktemp("readme")
     shutil.copytree(small_demo, folder / "demo")
@@ -110,8 +110,6 @@ def type_command(command: str, folder: pathlib.Path, home: pathlib.Path) -> None
         for command in _of_kind("privaudit")
     ],
 )
-def test_a_privaudit_command_of_the_readme_runs_as_written(
-    command: str, beside_demo: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_privaudit_command_of_the_readme_runs_as_written(command, beside_demo, tmp_path):
     # The demo of the tests has two days, and later ones are refused.
     type_command(command.replace("2013-02-05", "2013-02-02"), beside_demo, tmp_path)

@@ -6,7 +6,7 @@ business of other tests: `test_failing_store.py`, `test_watched_nights.py`, `tes
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.chaos.arena import UNITS, Arena, disturb_after, fill_store, outcome, 
 
 
 @pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def arena(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         opened = Arena(tmp_path_factory.mktemp("chaos"), patched.setenv)
         yield opened
@@ -62,8 +62,6 @@ def right(arena: Arena, warehouse: str, told: list[dict[str, object]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_at_random_moments(
-    arena: Arena, fault: Callable[[Arena, random.Random], None]
-) -> None:
+def test_faults_at_random_moments(arena, fault):
     """At a moment drawn from the seed 0."""
     fault(arena, random.Random(0))  # noqa: S311

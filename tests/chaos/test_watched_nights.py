@@ -32,7 +32,7 @@ _MOMENTS = 10.0
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def template(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watched")
     make_template(folder / "lake")
     write_settings(folder, MODELS)
@@ -40,7 +40,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def folder(template: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+def folder(template, tmp_path):
     shutil.copytree(template, tmp_path / "night")
     yield tmp_path / "night"
     shutil.rmtree(tmp_path, ignore_errors=True)
@@ -72,7 +72,7 @@ ENDS: dict[str, Callable[[Watched], None]] = {
 
 
 @pytest.mark.parametrize("fault", ENDS)
-def test_a_night_that_dies_is_completed_by_a_second_start(folder: pathlib.Path, fault: str) -> None:
+def test_a_night_that_dies_is_completed_by_a_second_start(folder, fault):
     night = Watched(folder)
     night.wait_for("raylet/raylet")
     time.sleep(random.Random(0).uniform(0.0, _MOMENTS))  # noqa: S311
@@ -101,7 +101,7 @@ def _overdue(folder: pathlib.Path) -> list[str]:
 HELPERS = ("ray::", "workers.contained")
 
 
-def test_four_lost_helpers_cost_nobody_a_figure(folder: pathlib.Path) -> None:
+def test_four_lost_helpers_cost_nobody_a_figure(folder):
     chance = random.Random(0)  # noqa: S311
     night = Watched(folder)
     night.wait_for("raylet/raylet")
@@ -115,9 +115,7 @@ def test_four_lost_helpers_cost_nobody_a_figure(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_night_goes_on_when_it_is_started_again(
-    folder: pathlib.Path, number: signal.Signals
-) -> None:
+def test_a_stopped_night_goes_on_when_it_is_started_again(folder, number):
     night = Watched(folder)
     night.wait_for("raylet/raylet")
     time.sleep(random.Random(0).uniform(0.0, _MOMENTS / 2))  # noqa: S311
@@ -134,7 +132,7 @@ def test_a_stopped_night_goes_on_when_it_is_started_again(
     assert again.records() == dict.fromkeys(MODELS, "evaluated")
 
 
-def test_a_full_warehouse_is_said_with_its_path(folder: pathlib.Path) -> None:
+def test_a_full_warehouse_is_said_with_its_path(folder):
     with small_disk(folder / "warehouse", "100k"):
         night = Watched(folder)
         assert night.end() == 3, night.all_said()
@@ -142,7 +140,7 @@ def test_a_full_warehouse_is_said_with_its_path(folder: pathlib.Path) -> None:
     assert "warehouse" in night.said()
 
 
-def test_a_full_report_costs_no_record(folder: pathlib.Path) -> None:
+def test_a_full_report_costs_no_record(folder):
     with small_disk(folder / "report", "100k"):
         night = Watched(folder)
         assert night.end() == 3, night.all_said()
@@ -150,7 +148,7 @@ def test_a_full_report_costs_no_record(folder: pathlib.Path) -> None:
     assert str(folder / "report") in night.said()
 
 
-def test_a_full_disk_of_ray_leaves_a_record_for_every_model(folder: pathlib.Path) -> None:
+def test_a_full_disk_of_ray_leaves_a_record_for_every_model(folder):
     place = pathlib.Path(f"/tmp/privaudit-{os.getpid()}")  # noqa: S108  # sockets need a short path
     with small_disk(place, "100k"):
         night = Watched(folder, environment={"RAY_TMPDIR": str(place)})
@@ -160,14 +158,14 @@ def test_a_full_disk_of_ray_leaves_a_record_for_every_model(folder: pathlib.Path
     assert sorted(night.records()) == MODELS, night.all_said()
 
 
-def test_without_shared_memory_nobody_loses_a_figure(folder: pathlib.Path) -> None:
+def test_without_shared_memory_nobody_loses_a_figure(folder):
     fill = "mount -t tmpfs -o size=1m none /dev/shm && dd if=/dev/zero of=/dev/shm/x 2>/dev/null"
     night = Watched(folder, "unshare", "--mount", "sh", "-c", f'{fill}; exec "$@"', "sh")
     assert night.end() == 0, night.all_said()
     assert night.records() == dict.fromkeys(MODELS, "evaluated")
 
 
-def test_a_home_that_cannot_be_written_to_costs_nothing(folder: pathlib.Path) -> None:
+def test_a_home_that_cannot_be_written_to_costs_nothing(folder):
     home = folder / "home"
     with small_disk(home, "1m", "ro"):
         night = Watched(folder, environment={"HOME": str(home)})
@@ -175,7 +173,7 @@ def test_a_home_that_cannot_be_written_to_costs_nothing(folder: pathlib.Path) ->
     assert night.records() == dict.fromkeys(MODELS, "evaluated")
 
 
-def test_labels_that_may_not_be_read_are_their_own_models_alone(folder: pathlib.Path) -> None:
+def test_labels_that_may_not_be_read_are_their_own_models_alone(folder):
     # Root may read all; without these capabilities it may not.
     less = "-dac_override,-dac_read_search"
     command = ("setpriv", f"--bounding-set={less}", f"--inh-caps={less}") if not os.getuid() else ()
@@ -188,7 +186,7 @@ def test_labels_that_may_not_be_read_are_their_own_models_alone(folder: pathlib.
 
 
 @pytest.fixture
-def server(tmp_path: pathlib.Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def server(tmp_path):
     """Yield the address of a Prefect server of one's own, once it answers, and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -216,9 +214,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[tuple[str, subprocess.Popen[bytes
     process.wait(timeout=60)
 
 
-def test_a_prefect_server_that_stays_away_leaves_a_record_for_every_model(
-    folder: pathlib.Path, server: tuple[str, subprocess.Popen[bytes]]
-) -> None:
+def test_a_prefect_server_that_stays_away_leaves_a_record_for_every_model(folder, server):
     url, process = server
     night = Watched(folder, environment={"PREFECT_API_URL": url})
     night.wait_for("raylet/raylet")

@@ -19,7 +19,7 @@ from workers.sources.scores.supplied import SuppliedScores, find_scores
 BANK = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "bank"
 
 
-def test_the_page_shows_these_settings() -> None:
+def test_the_page_shows_these_settings():
     page = (BANK.parents[1] / "docs" / "how-to" / "warehouse-sql.md").read_text()
     shown = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert shown is not None
@@ -27,7 +27,7 @@ def test_the_page_shows_these_settings() -> None:
 
 
 @pytest.mark.slow
-def test_the_nights_steps_are_commands_that_there_are() -> None:
+def test_the_nights_steps_are_commands_that_there_are():
     tree = ast.parse((BANK / "credit_night.py").read_text())
     (night,) = [
         ast.literal_eval(node.value)
@@ -45,9 +45,7 @@ def test_the_nights_steps_are_commands_that_there_are() -> None:
 
 
 @pytest.mark.slow
-def test_the_table_is_what_the_settings_ask_for(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_what_the_settings_ask_for(tmp_path, monkeypatch):
     shutil.copy(BANK / "privaudit.toml", tmp_path)
     (model,) = load_settings(tmp_path / "privaudit.toml").models
     assert model.scores is not None

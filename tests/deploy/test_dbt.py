@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "dbt"
 
 
 @pytest.fixture
-def warehouse(tmp_path: pathlib.Path) -> Warehouse:
+def warehouse(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     warehouse.commit(evaluated("credit", EVE))
     return warehouse
@@ -31,7 +31,7 @@ def tables() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_sources_are_relations_and_columns_of_the_warehouse(warehouse: Warehouse) -> None:
+def test_sources_are_relations_and_columns_of_the_warehouse(warehouse):
     assert {table["name"] for table in tables()} <= set(RELATIONS)
     named = 0
     for table in tables():
@@ -44,7 +44,7 @@ def test_sources_are_relations_and_columns_of_the_warehouse(warehouse: Warehouse
 
 
 @pytest.mark.slow
-def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
+def test_only_a_violation_that_counts_fails(warehouse):
     sql, asked = rendered("no_violated_verdict.sql")
     assert asked == [("privaudit", "latest_audits")]
     assert query(warehouse, sql).is_empty()
@@ -58,7 +58,7 @@ def test_only_a_violation_that_counts_fails(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_a_violated_model_fails_though_its_last_night_is_not(tmp_path: pathlib.Path) -> None:
+def test_a_violated_model_fails_though_its_last_night_is_not(tmp_path):
     """A leak that each night leaves below its declaration passed."""
     warehouse = Warehouse(str(tmp_path / "together"))
     sql, asked = rendered("no_violated_model.sql")

@@ -33,21 +33,21 @@ def flow_of(deployment: dict[str, Any]) -> Flow[Any, Any]:
     return found
 
 
-def test_the_operations_page_names_every_deployment_and_no_other() -> None:
+def test_the_operations_page_names_every_deployment_and_no_other():
     page = (ROOT / "docs" / "how-to" / "nightly-service.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| `([a-z-]+/[a-z-]+)` \|", page, re.MULTILINE)
     made = {f"{flow_of(one).name}/{one['name']}" for one in PREFECT["deployments"]}
     assert sorted(told) == sorted(made)
 
 
-def test_the_file_names_the_prefect_that_is_installed() -> None:
+def test_the_file_names_the_prefect_that_is_installed():
     import prefect  # noqa: PLC0415
 
     assert PREFECT["prefect-version"] == prefect.__version__
 
 
 @pytest.mark.parametrize("content", AUTOMATIONS, ids=lambda one: str(one["name"]))
-def test_every_automation_is_one_that_prefect_takes(content: dict[str, Any]) -> None:
+def test_every_automation_is_one_that_prefect_takes(content):
     block = "00000000-0000-4000-8000-000000000000"
     actions = [
         action | {"block_document_id": block} if "block_document_id" in action else action
@@ -60,7 +60,7 @@ def test_every_automation_is_one_that_prefect_takes(content: dict[str, Any]) -> 
     assert named <= known
 
 
-def test_every_event_has_an_automation() -> None:
+def test_every_event_has_an_automation():
     waited = {name for one in AUTOMATIONS for name in one["trigger"]["expect"]}
     assert {str(kind) for kind in Kind} <= waited
     stages = [
@@ -74,7 +74,7 @@ def test_every_event_has_an_automation() -> None:
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_prefect_tells_each_stage_of_a_violation_once(stage: Stage) -> None:
+def test_prefect_tells_each_stage_of_a_violation_once(stage):
     """By one automation what is new, by one what goes on, by none what people know."""
     resource = {"prefect.resource.id": "privaudit.model.ads", "privaudit.stage": str(stage)}
     event = ReceivedEvent(
@@ -94,7 +94,7 @@ def test_prefect_tells_each_stage_of_a_violation_once(stage: Stage) -> None:
         assert heard == ["privaudit still violated"] * (stage is Stage.GOES_ON)
 
 
-def test_no_example_runs_an_action_that_a_tag_alone_names() -> None:
+def test_no_example_runs_an_action_that_a_tag_alone_names():
     """Who may move the tag had code run beside the registry's token."""
     texts = (file.read_text("utf-8") for file in (ROOT / "deploy").rglob("*.yml"))
     used = [one for text in texts for one in re.findall(r"uses: (\S+)", text)]

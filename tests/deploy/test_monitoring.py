@@ -44,14 +44,14 @@ def takes(expression: str, verdict: str, code: str) -> bool:
 
 
 @pytest.mark.parametrize("expression", [*QUERIES, *(rule["expr"] for rule in RULES)])
-def test_every_expression_names_metrics_that_are_written(expression: str) -> None:
+def test_every_expression_names_metrics_that_are_written(expression):
     named = set(re.findall(rf"{PREFIX}(\w+)", expression))
     assert named
     assert named <= set(HELP)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
-def test_every_rule_says_how_urgent_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_every_rule_says_how_urgent_it_is_and_what_to_do(rule):
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert set(rule["annotations"]) == {"summary", "description"}
     for page in re.findall(r"docs/[\w/-]+\.md", rule["annotations"]["description"]):
@@ -62,7 +62,7 @@ def test_every_rule_says_how_urgent_it_is_and_what_to_do(rule: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("code", [None, *ReasonCode])
-def test_each_reason_has_one_rule_or_is_told_to_nobody(code: ReasonCode | None) -> None:
+def test_each_reason_has_one_rule_or_is_told_to_nobody(code):
     verdict = Verdict.NOT_REFUTED if code is None else code.verdict
     of_verdicts = [rule for rule in RULES if 'privaudit_verdict{verdict="' in rule["expr"]]
     told = [one["alert"] for one in of_verdicts if takes(one["expr"], verdict, code or "")]
@@ -88,7 +88,7 @@ def test_each_reason_has_one_rule_or_is_told_to_nobody(code: ReasonCode | None) 
 
 
 @has_promtool
-def test_promtool_takes_rules_queries_and_the_file(tmp_path: pathlib.Path) -> None:
+def test_promtool_takes_rules_queries_and_the_file(tmp_path):
     promtool("check", "rules", str(RULES_FILE))
     queries = [
         {"record": f"query:{number}", "expr": query.replace("$model", "ads")}
@@ -117,7 +117,7 @@ def fired(alert: str, at: str, *who: dict[str, str]) -> dict[str, Any]:
 
 
 @has_promtool
-def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path: pathlib.Path) -> None:
+def test_the_rules_fire_once_for_each_claim_and_resolve(tmp_path):
     """Played by Prometheus' own engine, an hour a step, through four days.
 
     `ads` is violated until hour 48; `feed` is violated; `small` is inconclusive by size; `off` has
@@ -185,7 +185,7 @@ def _without_annotations(folder: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def test_a_dashboard_without_metrics_is_not_green() -> None:
+def test_a_dashboard_without_metrics_is_not_green():
     """Each of its four counts was a green nought where Prometheus had no result at all."""
     dashboard = json.loads((ROOT / "deploy" / "grafana" / "privaudit.json").read_text("utf-8"))
     counts = [panel for panel in dashboard["panels"] if panel["type"] == "stat"]

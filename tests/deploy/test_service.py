@@ -5,9 +5,7 @@ server -- schedules and runs -- worker -- process per flow run -- lake, warehous
 
 import datetime as dt
 import json
-import pathlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -15,7 +13,7 @@ import pytest
 
 from tests.support.lake import MEMORISE, declared, label_rows, put_labels, put_model, write_settings
 from tests.support.postgresql import postgresql
-from tests.support.service import Service, running, until
+from tests.support.service import running, until
 from workers.lake.layout import Lake
 
 pytestmark = pytest.mark.slow
@@ -27,7 +25,7 @@ STANDING = f"Violated at the last record: {BROKEN}."
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def site(tmp_path_factory):
     """Return a folder with eight days of two models: one keeps what it declares, one does not."""
     folder = tmp_path_factory.mktemp("site")
     lake = Lake(str(folder / "lake"))
@@ -42,12 +40,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def service(site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(site, tmp_path_factory):
     with running(site, tmp_path_factory.mktemp("prefect")) as started:
         yield started
 
 
-def test_an_audit_on_demand_completes_with_an_event_and_its_record(service: Service) -> None:
+def test_an_audit_on_demand_completes_with_an_event_and_its_record(service):
     identity = service.start("audit-model/on-demand", model=BROKEN, day=str(YESTERDAY))
     run = service.ended(identity)
     state = run["state"]
@@ -69,14 +67,14 @@ def test_an_audit_on_demand_completes_with_an_event_and_its_record(service: Serv
     assert violated["payload"]["figures"]["epsilon_declared"] == 0.01
 
 
-def test_the_form_offers_every_field_of_the_plan(service: Service) -> None:
+def test_the_form_offers_every_field_of_the_plan(service):
     schema = service.deployment("audit-model/on-demand")["parameter_openapi_schema"]
     assert set(schema["properties"]) == {"model", "day", "plan", "settings"}
     offered = schema["definitions"]["PlanOverrides"]["properties"]
     assert {"fractions", "repetitions", "slices", "privacy_unit"} <= set(offered)
 
 
-def test_plan_fields_given_on_demand_make_another_audit(service: Service) -> None:
+def test_plan_fields_given_on_demand_make_another_audit(service):
     identity = service.start(
         "audit-model/on-demand", model=KEPT, day=str(YESTERDAY), plan={"repetitions": 3}
     )
@@ -85,9 +83,7 @@ def test_plan_fields_given_on_demand_make_another_audit(service: Service) -> Non
     assert [json.loads(plan)["repetitions"] for plan in audits["plan"]] == [3]
 
 
-def test_a_backfill_whose_worker_is_killed_is_run_again_with_one_record_each(
-    service: Service,
-) -> None:
+def test_a_backfill_whose_worker_is_killed_is_run_again_with_one_record_each(service):
     given = {"first": str(DAYS[0]), "last": str(DAYS[-1])}
     identity = service.start("backfill/on-demand", **given)
     until(lambda: service.audits().height >= 4, 200)
@@ -109,7 +105,7 @@ def test_a_backfill_whose_worker_is_killed_is_run_again_with_one_record_each(
     assert service.audits().sort("audit_id").equals(before)
 
 
-def test_the_schedule_fires_and_audits_the_day_before(service: Service) -> None:
+def test_the_schedule_fires_and_audits_the_day_before(service):
     deployment = service.deployment("nightly-audit/production")
     (schedule,) = deployment["schedules"]
     assert schedule["schedule"]["cron"] == "30 1 * * *"
@@ -136,16 +132,14 @@ def test_the_schedule_fires_and_audits_the_day_before(service: Service) -> None:
     assert re.fullmatch(rf"1 violated, 1 (inconclusive|not_refuted)\. {STANDING}", message)
 
 
-def test_a_day_without_audits_is_overdue_and_fails_its_flow(service: Service) -> None:
+def test_a_day_without_audits_is_overdue_and_fails_its_flow(service):
     long_ago = str(DAYS[0] - dt.timedelta(days=30))
     run = service.ended(service.start("overdue/production", day=long_ago))
     assert run["state"]["type"] == "FAILED"
     assert f"No audit of {KEPT}, {BROKEN} for {long_ago}" in run["state"]["message"]
 
 
-def test_the_same_deployment_works_on_postgresql(
-    site: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_same_deployment_works_on_postgresql(site, tmp_path_factory):
     with (
         postgresql("prefect") as server,
         running(site, tmp_path_factory.mktemp("prefect"), server.uri(driver="asyncpg")) as service,

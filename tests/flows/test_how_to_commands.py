@@ -1,6 +1,5 @@
 """Commands of how-to pages that need files of one's own, typed on files of the pages' names."""
 
-import pathlib
 import re
 import shutil
 import subprocess
@@ -44,9 +43,7 @@ def customers(rows: int) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(("section", "number"), WALKS.items())
-def test_a_walk_from_own_models_is_typed_as_printed(
-    section: str, number: int, tmp_path: pathlib.Path
-) -> None:
+def test_a_walk_from_own_models_is_typed_as_printed(section, number, tmp_path):
     (walk,) = re.findall(
         rf"^## {section}\n(.*?)^## ", page("how-to/own-models.md"), re.MULTILINE | re.DOTALL
     )
@@ -67,7 +64,7 @@ def test_a_walk_from_own_models_is_typed_as_printed(
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def lake(tmp_path_factory):
     """Return the folder of the first audit's page after its first audit."""
     folder = tmp_path_factory.mktemp("own files")
     write_own_files(folder)
@@ -77,9 +74,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def test_a_model_is_asked_about_before_its_release(
-    lake: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_model_is_asked_about_before_its_release(lake, tmp_path):
     """The registry's options are typed by the tests of `gate`."""
     looked_up, audited = sorted(commands(page("how-to/before-release.md")), key=len)
     shutil.copy(lake / "model-2.cbm", lake / "model.cbm")
@@ -104,7 +99,7 @@ def test_a_model_is_asked_about_before_its_release(
     type_command(command, lake, tmp_path)
 
 
-def test_a_table_is_attacked_as_the_page_says(tmp_path: pathlib.Path) -> None:
+def test_a_table_is_attacked_as_the_page_says(tmp_path):
     customers(40).write_parquet(tmp_path / "bank.parquet")
     for command in commands(page("how-to/release-audits.md")):
         type_command(command, tmp_path, tmp_path / "home")

@@ -230,7 +230,7 @@ def built(folder: str, home: pathlib.Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_with_cilium_every_way_out_names_its_host_and_port(tmp_path: pathlib.Path) -> None:
+def test_with_cilium_every_way_out_names_its_host_and_port(tmp_path):
     policies = [one for one in built("cilium", tmp_path) if one["kind"].endswith("NetworkPolicy")]
     ways = [rule for policy in policies for rule in policy["spec"].get("egress", [])]
     assert "ipBlock" not in str(ways)
@@ -245,7 +245,7 @@ def test_with_cilium_every_way_out_names_its_host_and_port(tmp_path: pathlib.Pat
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.parametrize("folder", ["base", "aws"])
-def test_kustomize_builds_what_is_valid(folder: str, tmp_path: pathlib.Path) -> None:
+def test_kustomize_builds_what_is_valid(folder, tmp_path):
     documents = built(folder, tmp_path)
     assert len(documents) == len(resources()) + 3
     for document in documents:

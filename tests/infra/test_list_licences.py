@@ -18,9 +18,7 @@ def listed(tmp_path: pathlib.Path, *components: dict[str, object]) -> list[list[
     return list(csv.reader(io.StringIO(done.stdout)))
 
 
-def test_each_package_has_its_licence_in_whichever_form_it_is_declared(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_each_package_has_its_licence_in_whichever_form_it_is_declared(tmp_path):
     classifier = "License :: OSI Approved :: BSD License"
     assert listed(
         tmp_path,

@@ -6,7 +6,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import boto3
 import pytest
@@ -47,7 +46,7 @@ def test_terraform_would_format_it_so(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[str]:
+def cloud():
     with object_store() as endpoint:
         yield endpoint
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from privcore.exceptions import AuditError, InvalidInputError, TerminalError, is_failure
+from privcore.exceptions import InvalidInputError, TerminalError, is_failure
 
 
 class PanicError(BaseException):
@@ -44,7 +44,7 @@ def exited() -> BaseException:
     ],
     ids=repr,
 )
-def test_what_a_library_raises_is_a_failure(error: BaseException) -> None:
+def test_what_a_library_raises_is_a_failure(error):
     assert is_failure(error)
 
 
@@ -60,7 +60,7 @@ def test_what_a_library_raises_is_a_failure(error: BaseException) -> None:
     ],
     ids=repr,
 )
-def test_a_request_to_stop_is_none(error: BaseException) -> None:
+def test_a_request_to_stop_is_none(error):
     assert not is_failure(error)
 
 
@@ -78,7 +78,7 @@ class TornPageError(TerminalError):
     [TornPageError("index", line=3), InvalidInputError("epsilon", -1.0, "it is positive")],
     ids=repr,
 )
-def test_an_error_crosses_processes_as_it_was_made(error: AuditError) -> None:
+def test_an_error_crosses_processes_as_it_was_made(error):
     error.add_note("seen on node 2")
     again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(error))))  # noqa: S301
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

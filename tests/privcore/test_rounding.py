@@ -54,7 +54,7 @@ def test_odds_are_rounded_to_the_side_of_the_claim():
     assert odds_at_most(700.0) == "e^700 to 1"
 
 
-def test_every_point_of_the_headlines_grid_reads_as_its_hundredth() -> None:
+def test_every_point_of_the_headlines_grid_reads_as_its_hundredth():
     for hundredth, value in enumerate(GRID.tolist()):
         expected = f"{Decimal(hundredth) / 100:.2f}"
         assert down(value) == (expected if hundredth else "0.00")
@@ -62,7 +62,7 @@ def test_every_point_of_the_headlines_grid_reads_as_its_hundredth() -> None:
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 3])
-def test_the_same_bound_reads_the_same_with_more_decimals(decimals: int) -> None:
+def test_the_same_bound_reads_the_same_with_more_decimals(decimals):
     for value in GRID.tolist():
         less, more = (down(value, decimals=places) for places in (decimals, decimals + 1))
         assert less == "> 0" or more.startswith(less)
@@ -88,7 +88,7 @@ def test_other_texts_err_to_the_side_of_their_claim(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [0.29, 0.57, 1.13, 2.01, 4.35, 8.95, 0.004])
-def test_the_terminal_shows_a_bound_and_a_leak_as_rounded(value: float) -> None:
+def test_the_terminal_shows_a_bound_and_a_leak_as_rounded(value):
     audit = record(epsilon_lower=value, sees_from=value, sees_from_together=None)
     console = Console(file=io.StringIO(), width=140)
     console.print(audits_table(pl.DataFrame([audit.model_dump()]), width=140))

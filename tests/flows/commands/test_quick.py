@@ -1,7 +1,6 @@
 """Modules that a command loads: those that only read skip Ray and Prefect, which take seconds."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -11,7 +10,6 @@ from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import evaluated
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.store import Warehouse
 
@@ -38,10 +36,10 @@ ASKED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_look_loads_neither_ray_nor_prefect(
-    lake: Lake,  # noqa: ARG001  # there is one
-    tmp_path: pathlib.Path,
-    asked: str,
-) -> None:
+    lake,  # noqa: ARG001  # there is one
+    tmp_path,
+    asked,
+):
     write_settings(tmp_path, ["good"])
     commit_nights(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
     arguments, allowed = ASKED[asked]

@@ -534,7 +534,7 @@ def told_apart(*arms: np.ndarray[Any, Any], classes: int = 2) -> str:
     return unlike_arms(cast("Any", given))
 
 
-def test_a_holdout_of_the_rows_that_the_proxy_is_surest_of_is_told() -> None:
+def test_a_holdout_of_the_rows_that_the_proxy_is_surest_of_is_told():
     """A leak on the others proved 0.00, and nothing was said."""
     random = np.random.default_rng(0)
     odds = random.normal(size=3_000)
@@ -545,7 +545,7 @@ def test_a_holdout_of_the_rows_that_the_proxy_is_surest_of_is_told() -> None:
     assert told_apart(odds[1::2], odds[::2], classes=3) == ""
 
 
-def test_a_random_holdout_is_not_remarked_on() -> None:
+def test_a_random_holdout_is_not_remarked_on():
     for seed in range(200):
         random = np.random.default_rng(seed)
         odds = random.normal(scale=random.uniform(0.1, 4.0), size=int(random.integers(300, 3_000)))
@@ -629,7 +629,7 @@ def share(following: float) -> float:
     return float(np.mean(found))
 
 
-def test_labels_of_noise_are_missed_and_calibrated_or_weak_predictions_are_not() -> None:
+def test_labels_of_noise_are_missed_and_calibrated_or_weak_predictions_are_not():
     # By the normal law 0.13% of noise follows by 3 errors; at a quarter of calibration, 6.5 errors
     # are expected and 3 seen in all but 0.02%.
     assert share(0.0) >= 0.98
@@ -641,7 +641,5 @@ def test_labels_of_noise_are_missed_and_calibrated_or_weak_predictions_are_not()
     "tenths",
     [([], [], []), ([0], [0.0], [0.0]), ([900], [0.03], [0.0]), ([9, 9], [0.1, 0.9], [0, 1])],
 )
-def test_where_predictions_hardly_differ_nothing_is_said(
-    tenths: tuple[list[float], list[float], list[float]],
-) -> None:
+def test_where_predictions_hardly_differ_nothing_is_said(tenths):
     assert not predictions_miss_labels(*tenths)

@@ -26,7 +26,7 @@ def slow(model: np.ndarray, labels: np.ndarray) -> tuple[float, list, list]:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_fidelity_is_what_counting_record_by_record_gives(classes: int) -> None:
+def test_fidelity_is_what_counting_record_by_record_gives(classes):
     target, proxy, labels = arrays(classes)
     tally = fidelity(target, proxy, labels)
     means, shares = tally.reliability()
@@ -38,7 +38,7 @@ def test_fidelity_is_what_counting_record_by_record_gives(classes: int) -> None:
     assert tally.predictions.sum() == 2 * RECORDS * (1 if classes == 2 else 3)
 
 
-def test_a_sure_and_wrong_prediction_costs_a_finite_loss_and_1_lies_in_the_last_tenth() -> None:
+def test_a_sure_and_wrong_prediction_costs_a_finite_loss_and_1_lies_in_the_last_tenth():
     sure = np.array([[1.0, 0.0], [0.0, 1.0]])
     tally = fidelity(sure, sure, np.array([1, 1]))
     assert tally.mean_log_loss() == pytest.approx([-np.log(1e-6) / 2] * 2, abs=1e-6)
@@ -47,7 +47,7 @@ def test_a_sure_and_wrong_prediction_costs_a_finite_loss_and_1_lies_in_the_last_
 
 
 @pytest.mark.parametrize("cut", [0, 1, 250, RECORDS])
-def test_tallies_add_to_the_bit(cut: int) -> None:
+def test_tallies_add_to_the_bit(cut):
     target, proxy, labels = arrays(3)
     rows = np.arange(RECORDS)
     one, other = (
@@ -57,6 +57,6 @@ def test_tallies_add_to_the_bit(cut: int) -> None:
     assert FidelityTally.zero() + one == one
 
 
-def test_no_records_have_no_mean() -> None:
+def test_no_records_have_no_mean():
     with pytest.raises(InvalidInputError, match="at least one record"):
         FidelityTally.zero().mean_log_loss()

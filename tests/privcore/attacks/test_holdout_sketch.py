@@ -59,7 +59,7 @@ def test_any_pieces_in_any_order_have_one_sum(rows: int, cuts: list[int], seed: 
     assert left.text() == of(whole).text()
 
 
-def test_a_sketch_is_its_obvious_twin() -> None:
+def test_a_sketch_is_its_obvious_twin():
     """Each byte is that of the smallest hash of all rows, as these are fewer than are kept."""
     whole = of(numbers(200))
 
@@ -76,7 +76,7 @@ def test_a_sketch_is_its_obvious_twin() -> None:
 
 
 @pytest.mark.parametrize("rows", [300, 20_000])
-def test_holdouts_agree_as_far_as_they_share_rows(rows: int) -> None:
+def test_holdouts_agree_as_far_as_they_share_rows(rows):
     """Also those of more rows than are kept; order and rows that come twice are nothing."""
     whole = numbers(rows)
     assert agreeing(of(whole[::-1]), of(whole)) == 1.0
@@ -90,7 +90,7 @@ def test_holdouts_agree_as_far_as_they_share_rows(rows: int) -> None:
         assert abs(agreeing(of(whole + moved), of(whole)) - kept / (2.0 - kept)) < 0.25
 
 
-def test_holdouts_are_the_same_from_twelve_bytes_on() -> None:
+def test_holdouts_are_the_same_from_twelve_bytes_on():
     """The last night before is named; one without a sketch is nobody's."""
     one, new = bytes(range(32)), bytes(range(100, 132))
     nights = [(one[:count] + new[count:]).hex() for count in (32, 0, 11, 12)]
@@ -103,13 +103,13 @@ def test_holdouts_are_the_same_from_twelve_bytes_on() -> None:
     assert same_holdout([]).tolist() == same_holdout([None])[1:].tolist() == []
 
 
-def test_sketches_of_other_rows_are_not_equal() -> None:
+def test_sketches_of_other_rows_are_not_equal():
     assert of(numbers(30)) != of(numbers(30, seed=1))
     assert of(numbers(30)) != of(numbers(30)).text()
     assert of(numbers(3_000)).hashes.size == 1_024
 
 
-def test_fresh_holdouts_agree_by_chance_alone() -> None:
+def test_fresh_holdouts_agree_by_chance_alone():
     """None of 2,016 pairs of fresh holdouts shares a quarter of its bytes; 1 in 256 is shared."""
     texts = [of(numbers(100, seed)).text() for seed in range(64)]
     found = np.array([list(bytes.fromhex(text or "")) for text in texts])
@@ -119,9 +119,7 @@ def test_fresh_holdouts_agree_by_chance_alone() -> None:
 
 
 @pytest.mark.parametrize(("again", "least", "most"), [(0, 0, 2), (200, 20, 80), (1_000, 130, 197)])
-def test_sketches_of_few_rows_that_come_again_are_the_same(
-    again: int, least: int, most: int
-) -> None:
+def test_sketches_of_few_rows_that_come_again_are_the_same(again, least, most):
     """200 pairs of 2,000 rows; the same where one of 6 parts is that of a row of both."""
     found = 0
     for run in range(200):
@@ -133,7 +131,7 @@ def test_sketches_of_few_rows_that_come_again_are_the_same(
     assert least <= found <= most
 
 
-def test_no_row_is_found_in_a_sketch() -> None:
+def test_no_row_is_found_in_a_sketch():
     """About one row in 256 has the byte of its place, among these 300 rows and 300 others."""
     text = np.frombuffer(bytes.fromhex(of(numbers(300)).text() or ""), dtype=np.uint8)
     for seed in (0, 1):
@@ -148,7 +146,7 @@ def test_no_row_is_found_in_a_sketch() -> None:
     ("rows", "alike", "whole"),
     [(30, 3, True), (30, 4, False), (29, 0, False), (1_000, 100, True), (1_000, 101, False)],
 )
-def test_few_rows_and_rows_alike_have_a_digest(rows: int, alike: int, whole: bool) -> None:
+def test_few_rows_and_rows_alike_have_a_digest(rows, alike, whole):
     """Nine in ten must differ; else one row more is another digest, and the same rows are one."""
     some = numbers(rows)
     some[: alike + 1] = some[0]
@@ -157,7 +155,7 @@ def test_few_rows_and_rows_alike_have_a_digest(rows: int, alike: int, whole: boo
     assert (agreeing(of(more), of(some)) > 0.5) == whole
 
 
-def test_different_rows_of_many_are_counted_within_a_tenth() -> None:
+def test_different_rows_of_many_are_counted_within_a_tenth():
     for rows in (1_023, 1_024, 30_000):
         assert abs(of(numbers(rows)).different / rows - 1.0) < 0.1
         twice = of(np.concatenate([numbers(rows)] * 2))
@@ -166,7 +164,7 @@ def test_different_rows_of_many_are_counted_within_a_tenth() -> None:
     assert twice.different == 1_023 / (twice.hashes[-1] / 2**64)
 
 
-def test_where_fewer_than_ten_rows_differ_there_is_no_sketch() -> None:
+def test_where_fewer_than_ten_rows_differ_there_is_no_sketch():
     assert of(numbers(9)).text() is None
     assert of(np.concatenate([numbers(9)] * 30)).text() is None
     assert of(numbers(10)).text() is not None
@@ -174,7 +172,7 @@ def test_where_fewer_than_ten_rows_differ_there_is_no_sketch() -> None:
     assert HoldoutSketch.of([]) == HoldoutSketch.zero()
 
 
-def test_numbers_that_mean_the_same_have_one_hash() -> None:
+def test_numbers_that_mean_the_same_have_one_hash():
     other_nan = np.array([0xFFF8000000000001], dtype=np.uint64).view(np.float64)
     given_ = np.array([0.0, -0.0, np.nan, other_nan[0], 1.0, 2.0])
     hashes = hashed_numbers(given_, "x")
@@ -184,7 +182,7 @@ def test_numbers_that_mean_the_same_have_one_hash() -> None:
     assert not np.intersect1d(hashes, hashed_numbers(given_, "y")).size
 
 
-def test_sketches_that_were_recorded_stay_comparable() -> None:
+def test_sketches_that_were_recorded_stay_comparable():
     """Figures of 2026-11-25: if a hash changes, the next holdout of each model looks new."""
     numbers_ = np.arange(100) / 8.0
     numbers_[0] = np.nan
@@ -197,7 +195,7 @@ def test_sketches_that_were_recorded_stay_comparable() -> None:
     )
 
 
-def test_words_have_hashes_of_their_own() -> None:
+def test_words_have_hashes_of_their_own():
     hashes = hashed(["", "a", "b", "ab", "ba", "é", "a"])
     assert hashes[1] == hashes[6]
     assert np.unique(hashes).size == 6

@@ -164,7 +164,7 @@ def test_the_sentence_is_said_above_the_level_alone():
     assert "(10.1 standard errors)" in suspect_sentence(10.1)
 
 
-def test_coefficients_are_those_of_scikit_learn() -> None:
+def test_coefficients_are_those_of_scikit_learn():
     """200 rows of three columns that stand for other numbers of records, some for none; seed 5."""
     random = np.random.default_rng(5)
     design = random.normal(size=(200, 3))
@@ -176,7 +176,7 @@ def test_coefficients_are_those_of_scikit_learn() -> None:
     assert found == pytest.approx(peer.coef_[0], abs=1e-4)
 
 
-def test_a_column_that_tells_all_labels_has_a_large_coefficient_and_no_error() -> None:
+def test_a_column_that_tells_all_labels_has_a_large_coefficient_and_no_error():
     design = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     found = fit_logistic(design, np.sign(design[:, 0]), np.ones(4))
     assert 5.0 < found[0] < np.inf

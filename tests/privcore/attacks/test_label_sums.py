@@ -1,7 +1,6 @@
 """Label sums of leaves: exact where a leaf is one Newton step on this table, silent elsewhere."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ MODEL = boosted(FEATURES, READ, min_data_in_leaf=5)
 ENSEMBLE, LEAVES = file_of(MODEL, FEATURES)
 
 
-def test_every_node_has_the_sum_of_the_labels_that_training_read() -> None:
+def test_every_node_has_the_sum_of_the_labels_that_training_read():
     found = label_sums(ENSEMBLE, LEAVES, LABELS)
     assert (found.why, found.trees) == ("", 30)
     offset = 0
@@ -55,9 +54,7 @@ def noised() -> tuple[Ensemble, Counts, Counts]:
 
 
 @pytest.mark.parametrize("changed", [dropped, exchanged, noised])
-def test_another_table_and_noise_in_leaves_show_as_sums_that_are_not_whole(
-    changed: Callable[[], tuple[Ensemble, Counts, Counts]],
-) -> None:
+def test_another_table_and_noise_in_leaves_show_as_sums_that_are_not_whole(changed):
     found = label_sums(*changed())
     assert found.trees == 0
     assert found.why == "its first tree's sums are not whole"
@@ -65,7 +62,7 @@ def test_another_table_and_noise_in_leaves_show_as_sums_that_are_not_whole(
 
 
 @pytest.mark.parametrize(("digits", "right"), [(4, 1.0), (3, 0.9), (2, 0.2)])
-def test_fewer_digits_of_leaf_values_hide_little(digits: int, right: float) -> None:
+def test_fewer_digits_of_leaf_values_hide_little(digits, right):
     first, rows = ENSEMBLE.trees[0], np.bincount(LEAVES[:, 0])
     values = first.values.round(digits)
     start = np.average(values, weights=rows)
@@ -75,12 +72,12 @@ def test_fewer_digits_of_leaf_values_hide_little(digits: int, right: float) -> N
     assert np.mean((sums == true)[rows > 0]) >= right
 
 
-def test_few_leaves_say_nothing() -> None:
+def test_few_leaves_say_nothing():
     model = boosted(FEATURES, READ, rounds=1, num_leaves=8)
     assert label_sums(*file_of(model, FEATURES), LABELS).why == "too few leaves hold whole sums"
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_refused():
     with pytest.raises(InvalidInputError, match="shape of leaves"):
         label_sums(ENSEMBLE, LEAVES[1:], LABELS)
     with pytest.raises(InvalidInputError, match="labels"):
@@ -92,7 +89,7 @@ def test_what_does_not_fit_is_refused() -> None:
         label_sums(Ensemble((circle,), 0.0, 0.0), np.zeros((1, 1), dtype=int), np.array([0]))
 
 
-def test_conditions_count_every_division_of_the_rows() -> None:
+def test_conditions_count_every_division_of_the_rows():
     column = np.array([1.0, 2.0, 2.0, np.nan])
     divisions = {
         tuple(np.where(np.isnan(column), missing, (column <= border) == below))
@@ -103,7 +100,7 @@ def test_conditions_count_every_division_of_the_rows() -> None:
     assert len(divisions) <= conditions([column]) == 4 * 3
 
 
-def test_a_large_table_is_read_by_its_first_trees() -> None:
+def test_a_large_table_is_read_by_its_first_trees():
     assert [trees_read(rows) for rows in (0, 1_000, 100_000, 1_000_000, 10**9)] == [
         100, 100, 100, 10, 1,
     ]  # fmt: skip

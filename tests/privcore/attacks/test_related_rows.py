@@ -27,7 +27,7 @@ def sketch_of(random: np.random.Generator, values: int, rows: int) -> ValueSketc
 
 
 @pytest.mark.slow
-def test_neither_test_is_moved_by_chance() -> None:
+def test_neither_test_is_moved_by_chance():
     """2,000 sketches of independent rows, seed 333: standard errors are such, twins are none."""
     random = np.random.default_rng(333)
     agreements, twins, together, crossing, near = [], 0, 0, 0, 0
@@ -45,7 +45,7 @@ def test_neither_test_is_moved_by_chance() -> None:
     assert (together, crossing, near) == (0, 0, 0)
 
 
-def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values() -> None:
+def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values():
     """Against a dictionary of all values, seed 334; more values than are kept."""
     random = np.random.default_rng(334)
     hashes = random.integers(0, 2**63, 9_000).astype(np.uint64)[random.integers(0, 9_000, 20_000)]
@@ -274,7 +274,7 @@ def test_one_value_in_a_hundred_may_come_more_often():
 
 
 @pytest.mark.parametrize("sketches", rest_slow([400, 4_000]))
-def test_an_arm_drawn_by_chance_has_equal_rows(sketches: int) -> None:
+def test_an_arm_drawn_by_chance_has_equal_rows(sketches):
     """Sketches of few and many rows a value, seed 345; none of the arms looks distinct."""
     random = np.random.default_rng(345)
     found = 0
@@ -292,7 +292,7 @@ def test_values_of_two_to_four_rows_alone_may_cross_too_often(of_value, found):
 
 
 @pytest.mark.parametrize("values", [2, 5, 1_000])
-def test_the_share_is_that_of_all_pairs(values: int) -> None:
+def test_the_share_is_that_of_all_pairs(values):
     """60 records, some numbers missing or infinite; a pair of equal numbers counts half; seed 6."""
     random = np.random.default_rng(6)
     numbers = random.integers(0, values, 60).astype(float)
@@ -305,7 +305,7 @@ def test_the_share_is_that_of_all_pairs(values: int) -> None:
     assert separation(-numbers[5:], kinds[5:]) == pytest.approx(separation(numbers[5:], kinds[5:]))
 
 
-def test_numbers_that_tell_both_kinds_order_all_pairs() -> None:
+def test_numbers_that_tell_both_kinds_order_all_pairs():
     kinds = np.arange(10) < 4
     assert separation(np.arange(10.0), kinds) == 1.0
     assert separation(np.zeros(10), kinds) == 0.5

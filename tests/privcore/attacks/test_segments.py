@@ -17,7 +17,7 @@ def records(columns: int = 2) -> Context:
     return Context(numbers, random.integers(-1, 5, (RECORDS, 2)))
 
 
-def test_every_record_lies_in_one_segment_of_each_division() -> None:
+def test_every_record_lies_in_one_segment_of_each_division():
     context = records()
     trees = fit_segments(context, np.abs(context.numbers[:, 1]), share=1 / 32)
     assert len(trees) == 1 + 4
@@ -32,7 +32,7 @@ def test_every_record_lies_in_one_segment_of_each_division() -> None:
         assert all(np.array_equal(found == place, one) for place, one in enumerate(inside))
 
 
-def test_the_tree_finds_where_a_model_moved_by_two_features_together() -> None:
+def test_the_tree_finds_where_a_model_moved_by_two_features_together():
     context = records()
     there = (context.numbers[:, 1] > 0.7) & (context.codes[:, 0] == 3)
     movement = np.abs(np.random.default_rng(1).normal(size=RECORDS)) + 3.0 * there
@@ -43,7 +43,7 @@ def test_the_tree_finds_where_a_model_moved_by_two_features_together() -> None:
     assert there[found == int(np.argmax(share))].sum() > 0.8 * there.sum()
 
 
-def test_segments_hold_their_share_and_are_few() -> None:
+def test_segments_hold_their_share_and_are_few():
     context = records()
     tree = fit_segments(context, np.abs(context.numbers[:, 1]), share=0.07)[0]
     sizes = np.bincount(tree.segments(context), minlength=len(tree.leaves))
@@ -52,7 +52,7 @@ def test_segments_hold_their_share_and_are_few() -> None:
     assert fit_segments(context, np.abs(context.numbers[:, 1]), share=0.6)[0].leaves == ((),)
 
 
-def test_the_same_records_give_the_same_segments_and_borders_can_be_read() -> None:
+def test_the_same_records_give_the_same_segments_and_borders_can_be_read():
     context = records()
     movement = np.abs(context.numbers[:, 1])
     one, two = (fit_segments(context, movement, share=0.05) for _ in range(2))
@@ -61,7 +61,7 @@ def test_the_same_records_give_the_same_segments_and_borders_can_be_read() -> No
     assert all(border == float(f"{border:.4g}") for border in borders)
 
 
-def test_features_that_are_all_the_same_divide_nothing() -> None:
+def test_features_that_are_all_the_same_divide_nothing():
     context = Context(np.full((50, 1), np.nan), np.full((50, 1), -1))
     assert fit_segments(context, np.ones(50), share=0.1) == (SegmentTree(((),)),)
     nobody = Context(np.zeros((0, 1)), np.zeros((0, 1), dtype=np.int64))
@@ -69,12 +69,12 @@ def test_features_that_are_all_the_same_divide_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.1])
-def test_a_share_is_one(share: float) -> None:
+def test_a_share_is_one(share):
     with pytest.raises(InvalidInputError, match="share"):
         fit_segments(records(), np.zeros(RECORDS), share=share)
 
 
-def test_movements_are_of_the_records() -> None:
+def test_movements_are_of_the_records():
     with pytest.raises(InvalidInputError, match="movement"):
         fit_segments(records(), np.zeros(3), share=0.1)
 
@@ -144,7 +144,7 @@ def naive_division(split_at: list[Split]) -> tuple[tuple[object, ...], ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [3, MOST_FEATURES + 3])
-def test_segments_are_what_asking_every_question_finds(columns: int) -> None:
+def test_segments_are_what_asking_every_question_finds(columns):
     """Some of 320 records have a movement that is cut; features of little say are left out."""
     random = np.random.default_rng(columns)
     numbers = random.normal(size=(320, columns))
@@ -176,7 +176,7 @@ def test_segments_are_what_asking_every_question_finds(columns: int) -> None:
     assert len(divisions[-1]) == 8
 
 
-def test_a_segment_may_hold_its_share_exactly_and_must_explain_something() -> None:
+def test_a_segment_may_hold_its_share_exactly_and_must_explain_something():
     """A split explains at least 10^-9 of the sum of squared movements."""
     codes = np.repeat([0, 1], [380, 20])[:, None]
     context = Context(np.zeros((400, 0)), codes)

@@ -29,7 +29,7 @@ def drawn(random: np.random.Generator, classes: int) -> tuple[Counts, list[Count
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_label_is_said_only_where_all_tables_of_these_sums_have_it(classes: int) -> None:
+def test_a_label_is_said_only_where_all_tables_of_these_sums_have_it(classes):
     """Against every table of seven records, in 60 worlds: none is wrong, and most are found."""
     random = np.random.default_rng([classes, 62])
     said = determined = 0
@@ -51,7 +51,7 @@ def test_a_label_is_said_only_where_all_tables_of_these_sums_have_it(classes: in
 
 
 @pytest.mark.parametrize(("rows", "seed", "open_"), [(5_000, 0, 0), (6_000, 1, 2)])
-def test_a_default_model_gives_away_every_label(rows: int, seed: int, open_: int) -> None:
+def test_a_default_model_gives_away_every_label(rows, seed, open_):
     """But those of records which all trees take for one."""
     features, labels = rows_with_labels(rows, seed=seed)
     read = randomized(labels, 1.0, seed=seed)
@@ -61,7 +61,7 @@ def test_a_default_model_gives_away_every_label(rows: int, seed: int, open_: int
     assert (single[single >= 0] == read[single >= 0]).all()
 
 
-def test_of_more_records_single_leaves_tell_some() -> None:
+def test_of_more_records_single_leaves_tell_some():
     features, labels = rows_with_labels(3_000, seed=1)
     found = label_sums(*file_of(boosted(features, labels, min_data_in_leaf=2), features), labels)
     single = single_labels(found)
@@ -69,7 +69,7 @@ def test_of_more_records_single_leaves_tell_some() -> None:
     assert (single[single >= 0] == labels[single >= 0]).all()
 
 
-def test_a_class_is_told_by_leaves_that_leave_no_other() -> None:
+def test_a_class_is_told_by_leaves_that_leave_no_other():
     labels = np.repeat([2, 0, 1, 2], [10, 4, 3, 3])
     halves, all_ = np.repeat([0, 1], 10)[:, None], np.zeros((20, 1), dtype=int)
     trees = [halves, halves, all_]

@@ -81,7 +81,7 @@ def added(one: Any, other: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
-def test_every_field_is_the_sum_of_both(classes: int) -> None:
+def test_every_field_is_the_sum_of_both(classes):
     """In either order, and the tallies of no records change nothing."""
     one, other = tallies(1, classes), tallies(2, classes)
     for name in ADDED:
@@ -92,7 +92,7 @@ def test_every_field_is_the_sum_of_both(classes: int) -> None:
     assert (one.labels is None) == (classes == 2)
 
 
-def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
+def test_no_records_of_each_design_have_its_fields_and_no_others():
     plain = Tallies.zero(repetitions=2, classes=2)
     assert plain.game == plain.control_game == Tally.zero(2)
     assert plain.odds == plain.control_odds == (OddsTally.zero(),)
@@ -105,7 +105,7 @@ def test_no_records_of_each_design_have_its_fields_and_no_others() -> None:
     assert full.student == full.control_student == StudentTallies((OddsTally.zero(),) * 2, beside)
 
 
-def test_what_one_part_did_not_count_the_sum_does_not_have() -> None:
+def test_what_one_part_did_not_count_the_sum_does_not_have():
     whole = tallies(1, 3)
     bare = replace(
         tallies(2, 3), student=None, control_student=None, labels=None,
@@ -117,7 +117,7 @@ def test_what_one_part_did_not_count_the_sum_does_not_have() -> None:
         assert (found.unread, found.control_unread) == (whole.unread, whole.control_unread)
 
 
-def test_unread_labels_are_counted_with_the_others_once_asked_for() -> None:
+def test_unread_labels_are_counted_with_the_others_once_asked_for():
     found = tallies(3)
     assert found.unread_records == 60
     read = found.with_unread()
@@ -128,7 +128,7 @@ def test_unread_labels_are_counted_with_the_others_once_asked_for() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_arms_are_compared_by_all_that_was_counted(classes: int) -> None:
+def test_arms_are_compared_by_all_that_was_counted(classes):
     """With the student of the proxy where both arms have one; of slices there is none."""
     found = tallies(5, classes)
     alone = found.label_counts()
@@ -191,7 +191,7 @@ def play_slices(
     return sliced, whole, alone
 
 
-def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -> None:
+def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole():
     sliced, whole, alone = play_slices(np.arange(RECORDS))
     together = Tally.zero(10)
     for value, (game, odds) in zip(VALUES, alone, strict=True):
@@ -207,11 +207,11 @@ def test_slices_are_the_games_of_their_records_alone_and_add_up_to_the_whole() -
 
 
 @pytest.mark.parametrize(("asked", "played"), [(4, 4), (10, 10), (12, 10)])
-def test_slices_play_ten_games_at_most_and_so_does_their_zero(asked: int, played: int) -> None:
+def test_slices_play_ten_games_at_most_and_so_does_their_zero(asked, played):
     assert SliceTallies.zero(asked).repetitions == played
 
 
-def test_shards_that_know_other_values_are_aligned() -> None:
+def test_shards_that_know_other_values_are_aligned():
     rows = np.arange(RECORDS)
     low, high = (play_slices(rows)[0], play_slices(rows, values=("b", "c", "d", "e"))[0])
     both = low + high
@@ -222,7 +222,7 @@ def test_shards_that_know_other_values_are_aligned() -> None:
     assert both.tallies("b", classes=3).game == shared
 
 
-def test_the_controls_records_are_kept_apart() -> None:
+def test_the_controls_records_are_kept_apart():
     rows = np.arange(RECORDS)
     audit, control = play_slices(rows)[0], play_slices(rows, control=True)[0]
     tallies = (audit + control).tallies("c", classes=3)
@@ -231,7 +231,7 @@ def test_the_controls_records_are_kept_apart() -> None:
     assert control.tallies("c", classes=3).game.records == 0
 
 
-def test_with_a_student_each_slice_has_its_odds_as_well() -> None:
+def test_with_a_student_each_slice_has_its_odds_as_well():
     rows = np.arange(RECORDS)
     without, audit, control = (
         play_slices(rows)[0],
@@ -252,7 +252,7 @@ def test_with_a_student_each_slice_has_its_odds_as_well() -> None:
             assert arm.labels is None  # the arms are compared once, of all records
 
 
-def test_any_sharding_gives_the_same_slices_with_a_student() -> None:
+def test_any_sharding_gives_the_same_slices_with_a_student():
     cuts = (0, 170, 400, RECORDS)
     shards = [np.arange(*ends) for ends in itertools.pairwise(cuts)]
     one, two, three = (play_slices(rows, student=True)[0] for rows in shards)
@@ -262,7 +262,7 @@ def test_any_sharding_gives_the_same_slices_with_a_student() -> None:
     assert whole != play_slices(np.arange(RECORDS))[0]
 
 
-def test_within_its_values_the_odds_are_of_each_and_the_comparison_of_all() -> None:
+def test_within_its_values_the_odds_are_of_each_and_the_comparison_of_all():
     rows = np.arange(RECORDS)
     sliced = (
         play_slices(rows, student=True)[0] + play_slices(rows[:300], student=True, control=True)[0]

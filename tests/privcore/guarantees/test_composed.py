@@ -24,7 +24,7 @@ def exact_delta(epsilons: list[float], epsilon: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [[0.1] * 10, [0.5, 1.0, 0.25, 2.0], [1.0, 1.0]])
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
-def test_it_is_the_exact_composition_rounded_up(epsilons: list[float], delta: float) -> None:
+def test_it_is_the_exact_composition_rounded_up(epsilons, delta):
     found = composed_epsilon([(each, 0.0) for each in epsilons], delta=delta)
     assert exact_delta(epsilons, found) <= delta * (1.0 + 1e-9)
     assert found == pytest.approx(_least(epsilons, delta), abs=2e-3)
@@ -36,7 +36,7 @@ def _least(epsilons: list[float], delta: float) -> float:
     return float(next(each for each in grid if exact_delta(epsilons, each) <= delta))
 
 
-def test_at_the_ends() -> None:
+def test_at_the_ends():
     assert composed_epsilon([], delta=0.0) == 0.0
     assert composed_epsilon([(2.0, 1e-6)], delta=1e-6) == 2.0
     assert composed_epsilon([(2.0, 1e-6)] * 3, delta=3e-6) <= 6.0

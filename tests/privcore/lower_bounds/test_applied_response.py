@@ -83,9 +83,7 @@ def said(
         slow=6,
     ),
 )
-def test_the_applied_epsilon_lies_in_the_interval(
-    tables: int, classes: int, rows: int, leaf: int, rounds: int
-) -> None:
+def test_the_applied_epsilon_lies_in_the_interval(tables, classes, rows, leaf, rounds):
     """Leaves of 5 of few rows determine nearly all labels, and trees of few rounds nearly none."""
     wrong, size = 0, {"classes": classes, "leaf": leaf, "rounds": rounds}
     for seed in range(tables):
@@ -96,14 +94,14 @@ def test_the_applied_epsilon_lies_in_the_interval(
 
 
 @pytest.mark.parametrize(("rows", "declared"), [(1_000, 1.0), (5_000, 2.0)])
-def test_unchanged_labels_refute_the_declared_coins(rows: int, declared: float) -> None:
+def test_unchanged_labels_refute_the_declared_coins(rows, declared):
     for seed in range(8):
         _, found = said(rows, math.inf, seed=seed)
         assert found.epsilon_low > declared
         assert math.isinf(found.epsilon_high)
 
 
-def test_the_interval_is_narrow() -> None:
+def test_the_interval_is_narrow():
     found = [said(5_000, 1.0, seed=seed)[1] for seed in range(5)]
     assert max(one.epsilon_high - one.epsilon_low for one in found) < 0.9
     for rows, leaf, rounds, width in ((300, 5, 30, 0.7), (5_000, 20, 100, 0.16)):
@@ -113,7 +111,7 @@ def test_the_interval_is_narrow() -> None:
         assert solved.epsilon_high - solved.epsilon_low < width
 
 
-def test_another_rule_than_coins_is_no_randomized_response() -> None:
+def test_another_rule_than_coins_is_no_randomized_response():
     features, labels = rows_with_labels(5_000, seed=3)
     read = np.where(features[:, 0] > 0, labels, 1 - labels)  # changed by a feature
     found = label_sums(*file_of(boosted(features, read), features), labels)
@@ -122,7 +120,7 @@ def test_another_rule_than_coins_is_no_randomized_response() -> None:
     assert math.isnan(one.epsilon_high)
 
 
-def test_denoised_responses_are_nearer_to_the_labels_and_as_private() -> None:
+def test_denoised_responses_are_nearer_to_the_labels_and_as_private():
     """So labels that were changed too little are no proof that the mechanism was left out."""
     mechanism, nearer = RandomizedResponse(0.5, 2), 0
     for seed in range(8):
@@ -158,15 +156,13 @@ def of_persons(*, together: int) -> int:
     return wrong
 
 
-def test_records_that_share_a_coin_are_counted_as_one() -> None:
+def test_records_that_share_a_coin_are_counted_as_one():
     assert of_persons(together=60) == 0
     assert of_persons(together=1) >= 4
 
 
 @pytest.mark.parametrize(("classes", "width"), [(3, 0.7), (5, 0.7), (10, 0.8)])
-def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(
-    classes: int, width: float
-) -> None:
+def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(classes, width):
     _, solved = said(200, 1.0, seed=0, classes=classes, leaf=5, rounds=20)
     assert (solved.read, solved.classes) == (200, classes)
     kept, _ = _chances(1.0, classes)
@@ -179,7 +175,7 @@ def test_of_classes_intervals_are_narrow_and_unchanged_labels_refute_coins(
         assert math.isinf(clean.epsilon_high)
 
 
-def test_each_class_has_boxes_of_its_own() -> None:
+def test_each_class_has_boxes_of_its_own():
     found, _ = said(1_000, 1.0, seed=0, classes=3, rounds=6)
     sums, rows, ones, boxes = _nodes(found, 500)
     assert (len(sums), len(rows), len(ones)) == (len(boxes),) * 3
@@ -188,7 +184,7 @@ def test_each_class_has_boxes_of_its_own() -> None:
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_chances_are_those_of_the_mechanism(classes: int, epsilon: float) -> None:
+def test_chances_are_those_of_the_mechanism(classes, epsilon):
     matrix = RandomizedResponse(epsilon, classes).distribution()
     assert _chances(epsilon, classes) == pytest.approx((matrix[0, 0], matrix[0, 1]))
     shares = AppliedResponse(epsilon, 9.0, 0, 0, 1, classes).most_changed
@@ -219,13 +215,13 @@ def of_sorted_categories(tables: int, *, left_out: bool) -> int:
     return wrong
 
 
-def test_nodes_of_categories_that_labels_chose_are_left_out() -> None:
+def test_nodes_of_categories_that_labels_chose_are_left_out():
     assert of_sorted_categories(6, left_out=False) == 6
     assert of_sorted_categories(6, left_out=True) == 0
 
 
 @pytest.mark.slow
-def test_sorted_categories_accuse_nobody_in_four_hundred_tables() -> None:
+def test_sorted_categories_accuse_nobody_in_four_hundred_tables():
     wrong = of_sorted_categories(400, left_out=True)
     assert binomtest(wrong, 400, SIGNIFICANCE, "greater").pvalue > 1e-6
 
@@ -233,9 +229,7 @@ def test_sorted_categories_accuse_nobody_in_four_hundred_tables() -> None:
 @pytest.mark.parametrize(("ones", "noughts"), [(0, 7), (9, 0), (5, 12), (30, 4)])
 @pytest.mark.parametrize("kept", [0.5, 0.731, 0.99])
 @pytest.mark.parametrize("others", [1, 4])
-def test_bounds_are_above_the_exact_tails(
-    ones: int, noughts: int, kept: float, others: int
-) -> None:
+def test_bounds_are_above_the_exact_tails(ones, noughts, kept, others):
     other = (1 - kept) / others
     exact = np.convolve(
         binom.pmf(np.arange(ones + 1), ones, kept),
@@ -250,14 +244,14 @@ def test_bounds_are_above_the_exact_tails(
     assert bounds[-1] == pytest.approx(exact[-1])
 
 
-def test_boxes_are_counted_as_multisets() -> None:
+def test_boxes_are_counted_as_multisets():
     for depth in range(4):
         boxes = len(list(itertools.combinations_with_replacement(range(5), depth)))
         found = math.exp(_boxes(np.array([depth]), 5)[0])
         assert found == pytest.approx(boxes * 2 ** (depth + 1) * 2 * 2)
 
 
-def test_sums_that_are_not_evaluated_are_refused() -> None:
+def test_sums_that_are_not_evaluated_are_refused():
     features, labels = rows_with_labels(600, seed=0)
     ensemble, leaves = file_of(boosted(features, labels), features)
     found = label_sums(ensemble, leaves[1:], labels[1:])

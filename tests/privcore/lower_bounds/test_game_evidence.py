@@ -61,9 +61,7 @@ def right(game: Tally, choice: Grid) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("repetitions", [1, 2, 5])
 @pytest.mark.parametrize("choice", [CHOICE, Grid((0.05, 0.4)), Grid((0.4,))])
-def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(
-    repetitions: int, choice: Grid
-) -> None:
+def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(repetitions, choice):
     game = tally(repetitions)
     guesses, correct = right(game, choice)
     each = 0.06 / (len(choice.fractions) * (1 if repetitions == 1 else 2))
@@ -82,7 +80,7 @@ def test_a_corrected_bound_is_the_lower_median_of_the_best_fraction(
 
 
 @pytest.mark.parametrize("repetitions", [1, 2, 5])
-def test_a_pvalue_is_of_the_strongest_fraction_of_each_repetition(repetitions: int) -> None:
+def test_a_pvalue_is_of_the_strongest_fraction_of_each_repetition(repetitions):
     game = tally(repetitions)
     guesses, correct = right(game, CHOICE)
     allowed = expit(0.2)
@@ -104,7 +102,7 @@ def test_a_pvalue_is_of_the_strongest_fraction_of_each_repetition(repetitions: i
     assert 0.0 < found < 0.2
 
 
-def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none() -> None:
+def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none():
     def pvalue(claim: Claim) -> float | None:
         return game_evidence(
             tally(3), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
@@ -114,7 +112,7 @@ def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none() 
     assert pvalue(dataclasses.replace(CLAIM, epsilon=None)) is None
 
 
-def test_the_ceiling_is_what_all_guesses_right_would_prove() -> None:
+def test_the_ceiling_is_what_all_guesses_right_would_prove():
     for neighbors, steps in ((Relation.REPLACE, 1), (Relation.ADD_REMOVE, 2)):
         claim = dataclasses.replace(CLAIM, neighbors=neighbors)
         evidence = game_evidence(
@@ -127,7 +125,7 @@ def test_the_ceiling_is_what_all_guesses_right_would_prove() -> None:
         assert evidence.epsilon_ceiling == pytest.approx(best / steps, abs=1e-7)
 
 
-def test_each_family_at_each_fraction_is_bounded_at_its_share() -> None:
+def test_each_family_at_each_fraction_is_bounded_at_its_share():
     game = tally(4)
     guesses, correct = right(game, CHOICE)
     claim = dataclasses.replace(CLAIM, shift=0.001)
@@ -162,7 +160,7 @@ def test_each_family_at_each_fraction_is_bounded_at_its_share() -> None:
     assert evidence.best_fraction == max(pure, key=lambda one: one.epsilon_lower).fraction
 
 
-def test_a_gaussian_claim_is_bounded_at_its_own_delta() -> None:
+def test_a_gaussian_claim_is_bounded_at_its_own_delta():
     claim = Claim(Gaussian(), 1e-3, significance=0.06)
     evidence = game_evidence(
         tally(1), claim=claim, choice=Grid((0.4,)), paper_delta=1e-5, random=generator(7)
@@ -171,7 +169,7 @@ def test_a_gaussian_claim_is_bounded_at_its_own_delta() -> None:
     assert bound.epsilon_lower == pytest.approx(evidence.epsilon_lower, abs=1e-7)
 
 
-def test_where_nothing_is_proved_there_is_no_best_fraction() -> None:
+def test_where_nothing_is_proved_there_is_no_best_fraction():
     random = np.random.default_rng(5)
     game = play(*randomized_response(60, 0.0, random), random, repetitions=2)
     claim = dataclasses.replace(CLAIM, significance=0.01)
@@ -182,7 +180,7 @@ def test_where_nothing_is_proved_there_is_no_best_fraction() -> None:
     assert evidence.best_fraction is None
 
 
-def test_the_papers_figure_is_the_best_of_a_hundred_fractions_uncorrected() -> None:
+def test_the_papers_figure_is_the_best_of_a_hundred_fractions_uncorrected():
     game = tally(3)
     found = paper_epsilons(game, claim=CLAIM, delta=1e-4, random=generator(7))
     guesses = guess_counts(400, tuple(percent / 100.0 for percent in range(1, 101)))

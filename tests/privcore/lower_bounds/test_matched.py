@@ -374,7 +374,7 @@ def test_the_bets_of_a_night_are_those_that_were_fixed(stakes):
     assert mean == pytest.approx(math.log(2.5))
 
 
-def test_bets_against_a_doubtful_proxy_may_lose_and_never_win() -> None:
+def test_bets_against_a_doubtful_proxy_may_lose_and_never_win():
     """An e-value against the proxy counts as 1 at most. The student's are as they were.
 
     The mean is at most what it was, so that what was valid stays valid.
@@ -411,7 +411,7 @@ def bets_of(one, epsilon):
     return np.append(tables_log_wealth(one, np.array([epsilon]), gaps)[0], 0.0)
 
 
-def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
+def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most():
     tables = [table(400, 380, 100, 50), *NOTHINGS, table(400, 300, 100, 50), *NOTHINGS]
     epsilons = np.array([0.0, 0.5, 3.0])
     plain, doubted = (
@@ -427,7 +427,7 @@ def test_a_night_against_a_doubtful_proxy_keeps_its_stake_at_most() -> None:
     np.testing.assert_allclose(doubted[len(NIGHT_GAPS)], own, atol=1e-12)
 
 
-def test_tables_of_any_layout_are_bet_on_by_one_compiled_kernel() -> None:
+def test_tables_of_any_layout_are_bet_on_by_one_compiled_kernel():
     wide = np.array([[400, 380, 100, 50], [90, 60, 40, 20]])
     by_column = Matched(*wide.T, np.zeros((2, 3))[:, 0])
     compact = Matched(*wide.T.copy(), np.zeros(2))

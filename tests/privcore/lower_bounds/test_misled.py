@@ -45,7 +45,7 @@ def tallies(training: Arm, control: Arm) -> Tallies:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("knows", tiered([0.2, 0.1, 0.5], always=1, slow=2))
-def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows: float) -> None:
+def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows):
     """12 of 12 honest models are spared; without the test 7 of 12 were accused at 0.1."""
     for seed in range(12):
         answer = audit_probabilities(*arms(seed, knows=knows), epsilon_declared=0.25)
@@ -56,7 +56,7 @@ def test_a_proxy_that_was_trained_on_the_holdout_accuses_nobody(knows: float) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", tiered([2.0, 0.3, 0.0], always=1, slow=2))
-def test_honest_targets_seldom_look_misleading(noise: float) -> None:
+def test_honest_targets_seldom_look_misleading(noise):
     """At most 0.001, judged at 1e-4 on 400 audits; also of a target worse than the proxy."""
     found = sum(
         misled_pvalue(tallies(*arms(seed, knows=0.0, noise=noise, records=900))) <= MISLED
@@ -92,7 +92,7 @@ def test_a_proxy_that_knows_the_holdout_by_less_than_a_test_sees_proves_nothing(
     assert_rate_at_most(sum(one.epsilon_lower > 0.0 for one in found), 40, 0.05)
 
 
-def test_raising_the_control_never_raises_an_e_value() -> None:
+def test_raising_the_control_never_raises_an_e_value():
     """Twelve worlds are tried at every epsilon. In half of them the proxy knows the holdout."""
     lowered = 0
     for seed in range(12):
@@ -109,7 +109,7 @@ def test_raising_the_control_never_raises_an_e_value() -> None:
     assert lowered > 6
 
 
-def test_a_leak_does_not_look_misleading_and_is_proved_as_before() -> None:
+def test_a_leak_does_not_look_misleading_and_is_proved_as_before():
     for seed in range(6):
         answer = audit_probabilities(*arms(seed, knows=0.0, leak=1.5), epsilon_declared=0.25)
         assert answer.evidence.misled_pvalue is not None
@@ -117,7 +117,7 @@ def test_a_leak_does_not_look_misleading_and_is_proved_as_before() -> None:
         assert answer.verdict is Verdict.VIOLATED
 
 
-def test_no_holdout_and_one_side_alone_say_nothing() -> None:
+def test_no_holdout_and_one_side_alone_say_nothing():
     training, control = arms(0, knows=0.5)
     empty = Arm(*(part[:0] for part in control[:3]))
     assert misled_pvalue(tallies(training, empty)) == 1.0
@@ -139,7 +139,7 @@ def log_wealth(counts: list[int], offset: float, gap: float) -> float:
     return gap * right - math.log(math.fsum(raised) / math.fsum(weights))
 
 
-def test_it_is_one_over_the_mean_wealth_of_four_gaps() -> None:
+def test_it_is_one_over_the_mean_wealth_of_four_gaps():
     """Against sums as they are written; one where nothing is won."""
     found = []
     for seed, knows in ((1, 0.1), (2, 0.2), (3, 0.0), (4, 0.5)):

@@ -331,7 +331,7 @@ def test_the_first_sentence_names_the_cause(what, features):
     assert answer.reason.count(". ") <= 4
 
 
-def test_swapped_arms_are_suspect_by_their_features_and_noted_without() -> None:
+def test_swapped_arms_are_suspect_by_their_features_and_noted_without():
     training, control = day(leak=1.0)
     answer = audit_probabilities(control, training, epsilon_declared=1.0)
     assert answer.reason_code is ReasonCode.HOLDOUT_SUSPECT
@@ -342,7 +342,7 @@ def test_swapped_arms_are_suspect_by_their_features_and_noted_without() -> None:
     assert "So it is if the two arms are swapped" in answer.reason
 
 
-def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_accused() -> None:
+def test_who_learns_noisy_labels_by_heart_on_a_day_that_moved_is_never_accused():
     """N = 10, seeds [7, 0] on, labels at 0.5: the arms look swapped, and nothing is wrong."""
     for seed in range(10):
         random = np.random.default_rng([7, seed])

@@ -68,12 +68,12 @@ SORTED = ROWS.sort_values("target")
         ({"context": ROWS[["feature"]][:299]}, "index of training.context is"),
     ],
 )
-def test_indexes_that_differ_are_refused(changes: dict[str, object], message: str) -> None:
+def test_indexes_that_differ_are_refused(changes, message):
     with pytest.raises(InvalidInputError, match=message):
         checked_arm("training", arm(ROWS, **changes))
 
 
-def test_arrays_beside_indexes_that_agree_are_positions() -> None:
+def test_arrays_beside_indexes_that_agree_are_positions():
     given = arm(ROWS, target=ROWS.target.to_numpy(), proxy=pl.Series(ROWS.proxy.to_numpy()))
     expected = checked_arm("training", arm(ROWS))
     np.testing.assert_array_equal(checked_arm("training", given).target, expected.target)
@@ -87,7 +87,7 @@ class _Model:
         return two_columns(rows[self.column].to_numpy())
 
 
-def test_models_are_asked_about_rows_in_their_labels_order_alone() -> None:
+def test_models_are_asked_about_rows_in_their_labels_order_alone():
     """Labels and holdout of another order would be those of other rows."""
     models, holdout = (_Model("target"), _Model("proxy")), ROWS.feature > 0.6
     with pytest.raises(InvalidInputError, match="the index of labels is"):
@@ -97,7 +97,7 @@ def test_models_are_asked_about_rows_in_their_labels_order_alone() -> None:
 
 
 @pytest.mark.parametrize("column", ["labels", "turned"])
-def test_a_label_is_no_context(column: str) -> None:
+def test_a_label_is_no_context(column):
     arms = frame(300, 1), frame(120, 2)
     given = [arm(rows, context=rows.assign(turned=3 - rows.labels)[["feature", column]])
              for rows in arms]  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_label_is_no_context(column: str) -> None:
         audit_probabilities(*given)
 
 
-def test_groups_are_values_that_both_arms_share() -> None:
+def test_groups_are_values_that_both_arms_share():
     words = [["a", "b", "a"], ["b", "c"]]
     arms = [
         checked_arm("training", Arm([0.5] * len(some), [0.5] * len(some), [0] * len(some),
@@ -152,18 +152,18 @@ def bounds(seeds: int, *, known: bool = True, leak: float = 0.0) -> np.ndarray:
     return np.array([audit_probabilities(*arms).epsilon_lower for arms in drawn])
 
 
-def test_what_another_label_tells_is_no_leak_where_it_is_named() -> None:
+def test_what_another_label_tells_is_no_leak_where_it_is_named():
     assert bounds(4, known=False).min() > 0.5
     assert bounds(4).max() == 0.0
 
 
-def test_a_leak_beyond_another_label_is_found() -> None:
+def test_a_leak_beyond_another_label_is_found():
     found = bounds(4, leak=2.0)
     assert 0.5 < found.min() <= found.max() <= 2.0
 
 
 @pytest.mark.slow
-def test_beside_another_label_size_and_power_are_as_stated() -> None:
+def test_beside_another_label_size_and_power_are_as_stated():
     """Seeds 0 to 199: each bound is false with a chance of at most 0.05; judged at 1e-6."""
     silent, leaking = bounds(200), bounds(200, leak=2.0)
     assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
@@ -171,7 +171,7 @@ def test_beside_another_label_size_and_power_are_as_stated() -> None:
     assert np.mean(leaking > 0.5) >= 0.9
 
 
-def test_a_model_that_names_a_class_twice_is_refused() -> None:
+def test_a_model_that_names_a_class_twice_is_refused():
     """All labels were read as the last of these, and nothing was proved."""
     with pytest.raises(InvalidInputError, match="each class is named once"):
         audit_models(Named(), Named(), np.zeros((2, 1)), [1, 1], [True, False])
@@ -438,7 +438,7 @@ def taught_arm(name: str, records: int, seed: int) -> CheckedArm:
     return checked_arm(name, Arm(*said, labels, context))
 
 
-def test_each_record_is_asked_of_the_part_that_was_not_fitted_to_its_fold() -> None:
+def test_each_record_is_asked_of_the_part_that_was_not_fitted_to_its_fold():
     """The target's student is bet against, and the proxy's stands beside the arms' labels."""
     arms = taught_arm("training", 400, 1), taught_arm("control", 300, 2)
     held = arms[1]

@@ -32,7 +32,7 @@ def pvalue(searched: SearchedRows) -> tuple[str, float]:
     return column, float(guesses.pvalues(CLAIM, np.random.default_rng(1))[CLAIM.place])
 
 
-def test_a_column_that_tells_kept_labels_is_chosen_and_refutes() -> None:
+def test_a_column_that_tells_kept_labels_is_chosen_and_refutes():
     random = np.random.default_rng(1)
     noise, tell = random.integers(0, BINS, (2, 4_000))
     true = random.integers(0, 2, 4_000)
@@ -45,7 +45,7 @@ def test_a_column_that_tells_kept_labels_is_chosen_and_refutes() -> None:
     assert pvalue(rows(random, true, released, noise=noise, tell=tell))[1] < 1e-20
 
 
-def test_a_column_that_tells_the_label_refutes_no_constant_answer() -> None:
+def test_a_column_that_tells_the_label_refutes_no_constant_answer():
     """Both kinds of guesses are right of every row: each is a stratum of its own for the bound."""
     random = np.random.default_rng(2)
     true = random.integers(0, 2, 4_000)
@@ -53,13 +53,13 @@ def test_a_column_that_tells_the_label_refutes_no_constant_answer() -> None:
     assert pvalue(searched)[1] == 1.0
 
 
-def test_no_column_gives_no_guess() -> None:
+def test_no_column_gives_no_guess():
     random = np.random.default_rng(3)
     true = random.integers(0, 2, 100)
     assert pvalue(rows(random, true, true)) == ("", 1.0)
 
 
-def test_neighbours_coins_are_those_of_other_rows_that_were_searched() -> None:
+def test_neighbours_coins_are_those_of_other_rows_that_were_searched():
     random = np.random.default_rng(4)
     true = random.integers(0, 2, 200)
     order = random.permutation(200)
@@ -72,7 +72,7 @@ def test_neighbours_coins_are_those_of_other_rows_that_were_searched() -> None:
         assert told[order[place]] == 3 * first + (outcome[after[0]] if after else 2)
 
 
-def test_a_column_that_is_read_is_named_and_noise_is_not() -> None:
+def test_a_column_that_is_read_is_named_and_noise_is_not():
     random = np.random.default_rng(5)
     true = random.integers(0, 2, 8_000)
     noise, segment = random.integers(0, BINS, (2, 8_000))
@@ -88,7 +88,7 @@ def test_a_column_that_is_read_is_named_and_noise_is_not() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_honest_reads_more_at_most_as_often_as_allowed() -> None:
+def test_what_is_honest_reads_more_at_most_as_often_as_allowed():
     """N = 3,000 tables of 400 rows with ten columns, two of which tell the label, at 0.001."""
     named = 0
     for run in range(3_000):

@@ -49,7 +49,7 @@ def solved(share: NDArray[np.float64], epsilon: float, delta: float) -> float:
     return -float(answer.fun)
 
 
-def test_no_channel_is_right_more_often_than_the_best_rate() -> None:
+def test_no_channel_is_right_more_often_than_the_best_rate():
     for number in range(60):
         random = np.random.default_rng([number, 7])
         counts = random.integers(0, 200, random.integers(2, 5)) + 1
@@ -58,7 +58,7 @@ def test_no_channel_is_right_more_often_than_the_best_rate() -> None:
         assert best == pytest.approx(solved(counts / counts.sum(), epsilon, delta), abs=1e-9)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_what_cannot_be_is_refused():
     with pytest.raises(InvalidInputError, match="epsilon"):
         best_rate(np.array([1, 1]), epsilon=math.nan)
     for epsilon, delta in ((0.0, 0.0), (math.inf, 0.0), (1.0, 1.0)):
@@ -69,13 +69,13 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.52, 1.0, 1.03, 7.77, 20.0])
-def test_the_declared_epsilon_is_a_point_of_the_grid(epsilon: float) -> None:
+def test_the_declared_epsilon_is_a_point_of_the_grid(epsilon):
     declared = Declared(epsilon)
     assert declared.grid[declared.place] == epsilon
     assert (np.diff(declared.grid) > 0.0).all()
 
 
-def test_thinned_rows_of_a_larger_cap_hold_those_of_a_smaller_one() -> None:
+def test_thinned_rows_of_a_larger_cap_hold_those_of_a_smaller_one():
     records, right = np.array([[900, 100], [60, 40]]), np.array([[700, 60], [50, 10]])
     thinning = Thinning.of(records, Declared(1.0))
     drawn = thinning.drawn(right, np.random.default_rng(1))
@@ -96,7 +96,7 @@ def response(true: Counts, epsilon: float, random: np.random.Generator) -> Count
     return np.stack([random.multinomial(n, row) for n, row in zip(true, keep, strict=True)])[None]
 
 
-def test_a_check_says_what_it_saw() -> None:
+def test_a_check_says_what_it_saw():
     true, same = np.array([5_000, 5_000]), np.arange(2)
     counts = response(true, 1.5, np.random.default_rng(3))
     check = check_counts(counts, same=same, declared=Declared(1.0), seed=1)
@@ -116,20 +116,20 @@ def test_a_check_says_what_it_saw() -> None:
     assert renamed.refuted_by == "key"
 
 
-def test_one_class_or_no_row_refutes_nothing() -> None:
+def test_one_class_or_no_row_refutes_nothing():
     for counts in (np.zeros((1, 2, 2), int), np.array([[[9_000, 0], [0, 0]]])):
         check = check_counts(counts, same=np.arange(2), declared=Declared(1.0), seed=0)
         assert (check.refuted_by, check.epsilon_lower, check.sees_from) == (None, 0.0, math.inf)
 
 
-def test_a_constant_answer_that_is_often_right_says_nothing() -> None:
+def test_a_constant_answer_that_is_often_right_says_nothing():
     """A naive "keep rate above e/(1 + e)" accuses it: 90% of labels are 1."""
     counts = np.array([[[0, 1_000], [0, 9_000]]])
     check = check_counts(counts, same=np.arange(2), declared=Declared(1.0), seed=0)
     assert min(check.pvalues.values()) == 1.0
 
 
-def test_a_value_that_reveals_one_class_is_found_by_its_ratio() -> None:
+def test_a_value_that_reveals_one_class_is_found_by_its_ratio():
     random = np.random.default_rng(5)
     counts = response(np.array([9_900, 100, 10_000]), 0.5, random)
     counts = np.append(counts, np.zeros((1, 3, 1), int), axis=2)
@@ -139,7 +139,7 @@ def test_a_value_that_reveals_one_class_is_found_by_its_ratio() -> None:
     assert check.pvalues["kept"] > 0.1
 
 
-def test_strata_do_not_pool() -> None:
+def test_strata_do_not_pool():
     """Each channel keeps 0 and pooled they would break 3: labels and channels vary together."""
     counts = np.array([[[900, 0], [100, 0]], [[0, 100], [0, 900]]])
     same = np.arange(2)
@@ -148,7 +148,7 @@ def test_strata_do_not_pool() -> None:
     assert (apart.refuted_by, pooled.refuted_by) == (None, "kept")
 
 
-def test_many_skewed_classes_end() -> None:
+def test_many_skewed_classes_end():
     true = np.array([70_000, 20_000, 7_000, 3_000])
     counts = response(true, 1.0, np.random.default_rng(4))
     check = check_counts(counts, same=np.arange(4), declared=Declared(1.0), seed=1)
@@ -173,9 +173,7 @@ POWER = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "classes", "declared", "truth", "power"), POWER)
-def test_kept_has_its_size_and_its_power(
-    rows: int, classes: tuple[int, ...], declared: float, truth: float, power: float
-) -> None:
+def test_kept_has_its_size_and_its_power(rows, classes, declared, truth, power):
     """R = 1,500 at 0.05; powers of the prototype, less 3 standard errors of both."""
     runs = 1_500
     records = np.round(rows * np.array(classes) / sum(classes)).astype(int)[None]
@@ -196,7 +194,7 @@ def test_kept_has_its_size_and_its_power(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 0.05])
-def test_bets_on_ratios_win_nothing_at_the_truth(delta: float) -> None:
+def test_bets_on_ratios_win_nothing_at_the_truth(delta):
     """The mean of 4,000 e-values at the border, where one class is a mixture of channels."""
     border = np.array([0.5, (0.5 - delta) / math.e, (0.5 - delta) / math.e])
     won = []
@@ -211,7 +209,7 @@ def test_bets_on_ratios_win_nothing_at_the_truth(delta: float) -> None:
 
 
 @pytest.mark.slow
-def test_nights_together_are_refuted_on_the_third_night_and_never_at_the_truth() -> None:
+def test_nights_together_are_refuted_on_the_third_night_and_never_at_the_truth():
     """250 series of 28 nights of 3,335 labels, declared 1, at 0.01."""
     claim, records = Declared(1.0), np.array([[1_668, 1_667]])
     thinning = Thinning.of(records, claim)
@@ -233,7 +231,7 @@ def test_nights_together_are_refuted_on_the_third_night_and_never_at_the_truth()
 
 
 @pytest.mark.parametrize("nights", rest_slow([50, 400]))
-def test_a_night_on_the_grid_is_what_is_imagined_and_below_what_it_could_be(nights: int) -> None:
+def test_a_night_on_the_grid_is_what_is_imagined_and_below_what_it_could_be(nights):
     """Means and variances of 50 nights, slow 400: a leak of 1.5 against a declared 1; one delta."""
     declared, true = Declared(1.0, 1e-3), np.array([1_000, 600])
     won = []
@@ -254,7 +252,7 @@ def test_a_night_on_the_grid_is_what_is_imagined_and_below_what_it_could_be(nigh
     assert night.window.price == night.claimed.price == 0.0
 
 
-def test_guesses_by_a_column_have_strata_of_their_own() -> None:
+def test_guesses_by_a_column_have_strata_of_their_own():
     """Two kinds of guesses at one constant answer are right of every row, and tell nothing."""
     guesses = Guesses(np.array([[500, 0], [0, 500]]), np.array([[500, 0], [0, 500]]))
     assert guesses.pvalues(Declared(1.0), np.random.default_rng(0)).min() == 1.0

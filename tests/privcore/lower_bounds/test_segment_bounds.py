@@ -42,7 +42,7 @@ def night(log_evalue: float, *, up_to: float = 0.0, price: float = 0.0) -> Night
     return Night(np.tile(wealth, (2, 1)), price)
 
 
-def test_segments_are_named_by_e_bh_and_bounded_at_named_of_all() -> None:
+def test_segments_are_named_by_e_bh_and_bounded_at_named_of_all():
     """Four segments at 0.05: one e-value must be 80 to be named alone, two of them 40 each."""
     low, high = math.log(39.0), math.log(41.0)
     weak = night(-1.0)
@@ -57,7 +57,7 @@ def test_segments_are_named_by_e_bh_and_bounded_at_named_of_all() -> None:
     assert (alone[0].named, alone[0].epsilon_lower) == (True, 2.0)
 
 
-def test_a_bound_is_the_last_epsilon_before_the_first_that_is_not_rejected() -> None:
+def test_a_bound_is_the_last_epsilon_before_the_first_that_is_not_rejected():
     """Two of four are named at 0.05, so 40 rejects; what comes after a gap does not count."""
 
     def stairs(second: float, third: float) -> Night:
@@ -74,7 +74,7 @@ def test_a_bound_is_the_last_epsilon_before_the_first_that_is_not_rejected() -> 
     assert (found[0].named, found[0].epsilon_lower) == (True, 0.0)
 
 
-def test_a_segment_is_named_at_its_qvalue() -> None:
+def test_a_segment_is_named_at_its_qvalue():
     nights = [night(math.log(30.0)), night(-1.0)]
     (first, _) = name_segments(nights)
     assert not first.named
@@ -83,13 +83,13 @@ def test_a_segment_is_named_at_its_qvalue() -> None:
     assert sure.qvalue == pytest.approx(2.0 * math.exp(-700.0), rel=1e-12)
 
 
-def test_half_of_what_delta_caps_is_the_e_value() -> None:
+def test_half_of_what_delta_caps_is_the_e_value():
     assert name_segments([night(math.log(41.0), price=1e-4)])[0].named
     assert not name_segments([night(math.log(39.0), price=1e-4)])[0].named
     assert not name_segments([night(50.0, price=0.05)])[0].named  # the price caps it at 20
 
 
-def test_what_is_not_named_has_no_bound_and_no_segments_are_fine() -> None:
+def test_what_is_not_named_has_no_bound_and_no_segments_are_fine():
     assert name_segments([]) == []
     (one,) = name_segments([night(1.0, up_to=3.0)])
     assert one == SegmentBound(one.qvalue, named=False, epsilon_lower=0.0)
@@ -139,7 +139,7 @@ def audit(seed: int, *, leak: float, claim: Claim = PURE) -> tuple[list[float], 
 
 
 @pytest.mark.slow
-def test_without_a_leak_no_segment_is_named() -> None:
+def test_without_a_leak_no_segment_is_named():
     """40 audits of some 29 segments at level 0.05, each in a world that moved: judged at 1e-6."""
     named = sum(any(one.named for one in audit(seed, leak=0.0)[1]) for seed in range(40))
     assert binom.sf(named - 1, 40, 0.05) > 1e-6
@@ -148,7 +148,7 @@ def test_without_a_leak_no_segment_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", [PURE, Claim(ApproxDP(), 1e-6)])
-def test_a_leak_of_a_sixth_of_the_records_is_named_where_it_is(claim: Claim) -> None:
+def test_a_leak_of_a_sixth_of_the_records_is_named_where_it_is(claim):
     """8 audits; what is named holds more than its share of what leaks."""
     for seed in range(8):
         shares, found = audit(seed, leak=1.5, claim=claim)

@@ -159,13 +159,11 @@ BLIND = {"ceiling": 0.99, "sees": None}
         ({**BELIEVED, **SMALL}, ReasonCode.TOO_SMALL),
     ],
 )  # fmt: skip
-def test_the_verdict_follows_from_figures_then_declaration_then_doubts_then_size(
-    given: dict[str, Any], code: ReasonCode | None
-) -> None:
+def test_the_verdict_follows_from_figures_then_declaration_then_doubts_then_size(given, code):
     assert judged(**given).code is code
 
 
-def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_seen() -> None:
+def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_seen():
     for epsilon in (0.0, 0.2, 1.0, 7.0):
         needed = leak_to_be_seen(epsilon)
         for ceiling, sees, expected in (
@@ -185,9 +183,7 @@ def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_see
 @pytest.mark.parametrize(
     ("epsilon", "leak"), [(0.0, 0.5), (0.5, 1.0), (0.75, 1.5), (1.0, 2.0), (1.5, 2.5), (10.0, 11.0)]
 )
-def test_twice_the_claim_is_to_be_seen_within_a_half_and_one_more(
-    epsilon: float, leak: float
-) -> None:
+def test_twice_the_claim_is_to_be_seen_within_a_half_and_one_more(epsilon, leak):
     assert leak_to_be_seen(epsilon) == leak
 
 
@@ -236,11 +232,11 @@ UNABLE = "so no attack could refute the declared 1"
           "two.")),
     ],
 )  # fmt: skip
-def test_the_reason_says_it_in_sentences(given: dict[str, Any], reason: str) -> None:
+def test_the_reason_says_it_in_sentences(given, reason):
     assert judged(**given).reason == reason
 
 
-def test_a_violation_states_what_it_assumes_and_rounds_down() -> None:
+def test_a_violation_states_what_it_assumes_and_rounds_down():
     drawn = "if the holdout was drawn at random from the rows trained on, after any sampling, "
     labels = "no earlier model saw it, and training read no other label of these rows."
     found = judged(1.2999)
@@ -253,7 +249,7 @@ def test_a_violation_states_what_it_assumes_and_rounds_down() -> None:
     assert judged(1.2, claim=whole).reason.endswith(f"{drawn}and no earlier model saw it.")
 
 
-def test_what_was_seen_beside_a_verdict_that_it_does_not_change_is_said() -> None:
+def test_what_was_seen_beside_a_verdict_that_it_does_not_change_is_said():
     signs = [Doubt("one", "Cause.", ReasonCode.ARMS_UNLIKE), Doubt("note", "Noted.")]
     for given in ({"lower": 1.2}, {"declared": None}, EMPTY):
         found = judged(signs=signs, **HELD, **given)
@@ -265,7 +261,7 @@ def test_what_was_seen_beside_a_verdict_that_it_does_not_change_is_said() -> Non
     assert misled.reason.startswith(evidence(0.0, misled_pvalue=1e-6).misled_sentence)
 
 
-def test_the_first_doubt_is_the_cause_and_its_word_the_detail() -> None:
+def test_the_first_doubt_is_the_cause_and_its_word_the_detail():
     """A note, and what was not seen, are no doubts."""
     found = judged(
         signs=[
@@ -280,7 +276,7 @@ def test_the_first_doubt_is_the_cause_and_its_word_the_detail() -> None:
     assert judged(signs=[Doubt("note", "Noted.")]).code is None
 
 
-def test_every_reason_has_one_verdict_a_kind_and_a_meaning() -> None:
+def test_every_reason_has_one_verdict_a_kind_and_a_meaning():
     verdicts = {word: {code for code in ReasonCode if code.verdict is word} for word in Verdict}
     assert {word: len(codes) for word, codes in verdicts.items()} == {
         Verdict.VIOLATED: 4,
@@ -306,7 +302,7 @@ def test_every_reason_has_one_verdict_a_kind_and_a_meaning() -> None:
     }  # fmt: skip
 
 
-def test_of_privatised_labels_and_of_no_guarantee_nothing_is_refuted() -> None:
+def test_of_privatised_labels_and_of_no_guarantee_nothing_is_refuted():
     for lower, noisy, hollow in (
         (0.0, "themselves no loss is proved.", "no guarantee. No privacy loss is proved."),
         (0.7, "themselves at least 0.70 is lost, which refutes nothing.", "at least 0.70."),
@@ -413,7 +409,7 @@ def test_delta_stands_beside_what_was_declared():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "least", "most"), [(1.0, 0, 4), (1.02, 6, 30)])
-def test_a_claim_is_refuted_at_its_own_point(epsilon: float, least: int, most: int) -> None:
+def test_a_claim_is_refuted_at_its_own_point(epsilon, least, most):
     """Randomized response on 200,000 balanced records, 30 seeds: 5% would be 1.5 of them."""
     refuted = 0
     for seed in range(30):
@@ -434,7 +430,7 @@ def test_a_claim_is_refuted_at_its_own_point(epsilon: float, least: int, most: i
 APPROXIMATE = Claim(family=ApproxDP(), delta=0.9 / 2_000, epsilon=0.5)
 
 
-def test_a_declaration_that_stands_by_its_delta_alone_is_told() -> None:
+def test_a_declaration_that_stands_by_its_delta_alone_is_told():
     found = example(APPROXIMATE)
     pure = found.epsilon_lower_without_delta
     assert pure is not None
@@ -454,11 +450,11 @@ def test_a_declaration_that_stands_by_its_delta_alone_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", [CLAIM, Claim(family=Gaussian(), delta=1e-4, epsilon=1.0)])
-def test_a_claim_without_a_delta_of_its_own_has_no_second_bound(claim: Claim) -> None:
+def test_a_claim_without_a_delta_of_its_own_has_no_second_bound(claim):
     assert example(claim).epsilon_lower_without_delta is None
 
 
-def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone() -> None:
+def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone():
     """Randomized response at 0.5, declared with 0.9 over 400 records: 20 audits, seed 41 + i."""
     claim = Claim(family=ApproxDP(), delta=0.9 / 400, epsilon=0.5)
     found = []

@@ -80,7 +80,7 @@ def drawn(random: Random, *, of: Unread, training: int, held: int, classes: int 
 @pytest.mark.parametrize(
     ("name", "each"), tiered([("first", 4), *((name, 10) for name in HARD_FIRST)], always=1, slow=3)
 )
-def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None:
+def test_a_student_beside_the_proxy_accuses_nobody(name, each):
     """N = 50 in each world, 10 beside each of five numbers of holdout records, seed 51."""
     found = []
     for held in (30, 60, 120, 400, 1_000):
@@ -91,7 +91,7 @@ def test_a_student_beside_the_proxy_accuses_nobody(name: str, each: int) -> None
 @pytest.mark.parametrize(
     "name", tiered(["uneven", "first", "normal, learned badly", "heavy-tailed, drift"], slow=2)
 )
-def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
+def test_a_month_of_whole_audits_accuses_nobody(name):
     """28 nights beside 400 new holdout records each, seed 58: both references lose on average."""
     random, nights = np.random.default_rng(58), []
     for seed in range(28):
@@ -108,7 +108,7 @@ def test_a_month_of_whole_audits_accuses_nobody(name: str) -> None:
 @pytest.mark.parametrize(
     "name", tiered([name for name in PROPERTIES if "badly" not in name], slow=3)
 )
-def test_a_student_exceeds_no_truthful_declaration(name: str) -> None:
+def test_a_student_exceeds_no_truthful_declaration(name):
     """N = 20 of randomized response at 1, beside 1,000 holdout records, seed 57."""
 
     def draw(random: Random) -> Arms:
@@ -122,9 +122,7 @@ def test_a_student_exceeds_no_truthful_declaration(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_student_that_knew_the_holdout_by_heart_would_accuse(monkeypatch):
     """N = 5, seed 51: what the folds are for, and that these worlds would show it."""
 
     class ByHeart(Student):
@@ -146,7 +144,7 @@ def test_a_student_that_knew_the_holdout_by_heart_would_accuse(
 
 
 @pytest.mark.parametrize("name", tiered(NORMAL[::-1], slow=1))
-def test_a_student_of_ten_classes_accuses_nobody(name: str) -> None:
+def test_a_student_of_ten_classes_accuses_nobody(name):
     """N = 20 in each world, beside 120 and 400 holdout records, seed 52."""
     found = []
     for held in (120, 400):
@@ -158,7 +156,7 @@ def test_a_student_of_ten_classes_accuses_nobody(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "known"), tiered(product(["normal, drift", *OTHERS], [0.1, 0.2, 0.4]), slow=3)
 )
-def test_a_golden_holdout_is_refused_or_accuses_nobody(name: str, known: float) -> None:
+def test_a_golden_holdout_is_refused_or_accuses_nobody(name, known):
     """N = 20, seed 53: yesterday's model knows 60 or 400 holdout labels by so much.
 
     Without the rules that refuse, or doubt the proxy, 10 of 15 audits beside 400 were above 0 in
@@ -215,7 +213,7 @@ def trees_drawn(
         slow=2,
     ),
 )
-def test_boosted_trees_of_other_rows_are_refused_or_not_accused(day: dict[str, float]) -> None:
+def test_boosted_trees_of_other_rows_are_refused_or_not_accused(day):
     """N = 20, seed 55."""
     assert_seldom_above(bounds(partial(trees_drawn, **day), 20, 55), alike=not day)
 
@@ -271,7 +269,7 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
 
 
 @pytest.mark.parametrize(("by_person", "name"), tiered(product([True, False], NORMAL), slow=2))
-def test_a_student_whose_folds_are_by_person_accuses_nobody(name: str, by_person: bool) -> None:
+def test_a_student_whose_folds_are_by_person_accuses_nobody(name, by_person):
     """N = 20 in each world, 1,400 persons of whom 400 are held out, seed 56."""
     random, of = np.random.default_rng(56), PROPERTIES[name].of(1_000, 400)
     assert_seldom_above(
@@ -297,7 +295,7 @@ def remembering(share: float, *, seed: int, own: bool = True) -> float:
     return audit_probabilities(arms[0], arms[1], epsilon_declared=0.5, seed=seed).epsilon_lower
 
 
-def test_a_model_that_answers_as_yesterdays_but_for_what_it_remembers_is_refuted() -> None:
+def test_a_model_that_answers_as_yesterdays_but_for_what_it_remembers_is_refuted():
     """Such strata of the holdout had no record past the cut, and nothing was proved (method 17)."""
     assert min(remembering(0.05, seed=seed) for seed in range(3)) > 1.5
     assert [remembering(0.05, seed=seed, own=False) for seed in range(3)] == [0.0] * 3

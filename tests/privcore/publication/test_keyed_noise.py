@@ -19,7 +19,7 @@ def drawn(rate: Fraction, number: int, name: str = "a") -> np.ndarray:
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(3, 7), Fraction(2), Fraction(1, 650)])
-def test_noise_has_the_distribution_that_privacy_rests_on(rate: Fraction) -> None:
+def test_noise_has_the_distribution_that_privacy_rests_on(rate):
     """A chi-square test at 1e-4 on 20,000 draws; a rate of one tenth more is found."""
     noise = drawn(rate, 20_000)
 
@@ -43,7 +43,7 @@ def _cdf(loss: float, most: int) -> float:
 
 
 @pytest.mark.parametrize("beyond", [0, 1, 5])
-def test_the_tail_is_the_sum_of_what_it_holds(beyond: int) -> None:
+def test_the_tail_is_the_sum_of_what_it_holds(beyond):
     rate = Fraction(1, 3)
     sizes = np.arange(-2_000, 2_001)
     chances = np.exp(-float(rate) * np.abs(sizes))
@@ -52,7 +52,7 @@ def test_the_tail_is_the_sum_of_what_it_holds(beyond: int) -> None:
     assert discrete_laplace_tail(rate, beyond) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_same_key_and_name_give_the_same_noise_and_others_give_other() -> None:
+def test_the_same_key_and_name_give_the_same_noise_and_others_give_other():
     rate = Fraction(1, 100)
     first = drawn(rate, 50)
     assert np.array_equal(first, drawn(rate, 50))
@@ -61,7 +61,7 @@ def test_the_same_key_and_name_give_the_same_noise_and_others_give_other() -> No
     assert not np.array_equal(first, [discrete_laplace(rate, other) for _ in range(50)])
 
 
-def test_noise_is_the_same_in_every_version() -> None:
+def test_noise_is_the_same_in_every_version():
     """A statement that was served must be drawn again as it was; literals of 2026-11-23."""
     random = KeyedBits(KEY, "golden", 1)
     ends = [random.below(1 << 512) % 10**6 for _ in range(2)]
@@ -70,14 +70,14 @@ def test_noise_is_the_same_in_every_version() -> None:
     assert noise == [3162, 409, 48, -122, -1245, 2106]
 
 
-def test_names_are_told_apart_however_they_are_cut() -> None:
+def test_names_are_told_apart_however_they_are_cut():
     names = [("a", "bc"), ("ab", "c"), ("abc",), ("a", "bc", ""), ("1",), (1,)]
     streams = {KeyedBits(KEY, *name).below(1 << 256) for name in names}
     assert len(streams) == len(names)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 1 << 70])
-def test_integers_below_a_bound_are_uniform(bound: int) -> None:
+def test_integers_below_a_bound_are_uniform(bound):
     random = KeyedBits(KEY, bound)
     values = [random.below(bound) for _ in range(6_000)]
     assert 0 <= min(values) <= max(values) < bound
@@ -91,19 +91,19 @@ def test_integers_below_a_bound_are_uniform(bound: int) -> None:
         assert stats.chisquare(counts, np.array(chances) * len(values)).pvalue > 1e-4
 
 
-def test_where_one_block_ends_and_the_next_begins_bits_are_fair() -> None:
+def test_where_one_block_ends_and_the_next_begins_bits_are_fair():
     drawn = [KeyedBits(KEY, name).below(1 << 1_024) for name in range(200)]
     for place in (0, 510, 511, 512, 513, 1_023):
         assert 60 <= sum(value >> place & 1 for value in drawn) <= 140
 
 
 @pytest.mark.parametrize("length", [0, 16, 31, 65])
-def test_a_key_that_can_be_guessed_or_is_cut_is_refused(length: int) -> None:
+def test_a_key_that_can_be_guessed_or_is_cut_is_refused(length):
     with pytest.raises(InvalidInputError, match="32 to 64 random bytes"):
         KeyedBits(bytes(length), "a")
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_what_makes_no_sense_is_refused():
     random = KeyedBits(KEY)
     with pytest.raises(InvalidInputError, match="positive"):
         discrete_laplace(Fraction(0), random)

@@ -55,9 +55,7 @@ def naive_pvalue(wealth: NoisyWealth, bound: int | None) -> float:
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("significance", [0.04, 0.01])
-def test_the_pvalue_is_the_twins_at_the_bound_that_needs_less_evidence(
-    given: tuple[Fraction, float, int, float], significance: float
-) -> None:
+def test_the_pvalue_is_the_twins_at_the_bound_that_needs_less_evidence(given, significance):
     wealth = NoisyWealth(*given)
     level = significance - wealth.price
     # Where noise beyond the bound takes a tenth of the level: exp(-e b/65) = level/10.
@@ -80,7 +78,7 @@ def test_the_pvalue_is_the_twins_at_the_bound_that_needs_less_evidence(
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_the_evalue_is_the_twins_without_a_bound(given: tuple[Fraction, float, int, float]) -> None:
+def test_the_evalue_is_the_twins_without_a_bound(given):
     wealth = NoisyWealth(*given)
     if wealth.gap / 64.0 >= float(wealth.epsilon_public) / 65.0:
         assert wealth.log_evalue is None
@@ -93,12 +91,12 @@ def test_the_evalue_is_the_twins_without_a_bound(given: tuple[Fraction, float, i
     assert wealth.log_evalue == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_evalue_of_a_claim_with_delta_is_cut_at_its_price() -> None:
+def test_the_evalue_of_a_claim_with_delta_is_cut_at_its_price():
     cheap = NoisyWealth(Fraction(1, 2), 0.05, 90_000, 0.004)
     assert cheap.log_evalue == pytest.approx(math.log(1.0 / 0.004 / 2.0))
 
 
-def test_the_gap_and_the_units_are_those_of_the_definition() -> None:
+def test_the_gap_and_the_units_are_those_of_the_definition():
     """Two tables of 300 and 100, and of 60 and 20: N = 75 + 15."""
     tables = Matched(
         *(np.array(one) for one in ([300, 60], [200, 30], [100, 20], [50, 10])), offset=np.zeros(2)
@@ -111,7 +109,7 @@ def test_the_gap_and_the_units_are_those_of_the_definition() -> None:
     assert (UNITS, SENSITIVITY) == (64, 65)
 
 
-def test_so_many_tables_that_rounding_could_move_a_unit_are_refused() -> None:
+def test_so_many_tables_that_rounding_could_move_a_unit_are_refused():
     """2e-9 nats a table are half a unit of gap/64 from 0.5 gap/(64 2e-9) tables on."""
     most = int(0.5 * 0.05 / (64 * 2e-9))
     assert in_units(1.0, gap=0.05, tables=most) == 1280
@@ -120,12 +118,12 @@ def test_so_many_tables_that_rounding_could_move_a_unit_are_refused() -> None:
     assert in_units(0.0, gap=2 * 64 * 2e-9, tables=1) == 0  # half a unit itself is allowed
 
 
-def test_a_privacy_loss_is_as_it_is_written() -> None:
+def test_a_privacy_loss_is_as_it_is_written():
     assert exactly(0.1) == Fraction(1, 10)
     assert exactly(1e-3) == Fraction(1, 1000)
 
 
-def test_noise_keeps_all_but_the_figure_and_depends_on_the_exact_one() -> None:
+def test_noise_keeps_all_but_the_figure_and_depends_on_the_exact_one():
     exact = NoisyWealth(Fraction(1, 20), 0.02, 100, 0.003)
     noisy = with_noise(exact, bytes(32), "a")
     assert (noisy.epsilon_public, noisy.gap, noisy.price) == (Fraction(1, 20), 0.02, 0.003)
@@ -133,21 +131,21 @@ def test_noise_keeps_all_but_the_figure_and_depends_on_the_exact_one() -> None:
     assert noisy.figure - 100 != other.figure - 101
 
 
-def test_a_holder_of_the_key_can_take_the_noise_away() -> None:
+def test_a_holder_of_the_key_can_take_the_noise_away():
     exact = NoisyWealth(Fraction(1, 20), 0.02, 100, 0.003)
     noise = discrete_laplace(Fraction(1, 20 * 65), KeyedBits(bytes(32), "a", 100))
     assert noise != 0
     assert with_noise(exact, bytes(32), "a").figure - noise == exact.figure
 
 
-def test_delta_that_takes_all_of_the_significance_refutes_nothing() -> None:
+def test_delta_that_takes_all_of_the_significance_refutes_nothing():
     wealth = NoisyWealth(Fraction(1, 2), 0.05, 90_000, 0.01)
     assert wealth.pvalue(0.01) >= 0.01
     assert wealth.pvalue(0.005) > 0.005
     assert wealth.pvalue(0.02) < 0.02
 
 
-def test_a_statement_reads_each_figure_at_its_own_level() -> None:
+def test_a_statement_reads_each_figure_at_its_own_level():
     evidence = NoisyWealth(Fraction(1, 20), 0.24, 4_000)
     premises = NoisyWealth(Fraction(1, 20), 0.04, 9_000)
     made = PublicStatement(0.04, 600, 160, 2.7, evidence, premises)

@@ -38,7 +38,7 @@ def bins_of(tallies: Tallies) -> dict[tuple[int, int], np.ndarray]:
     return dict(sorted(found.items()))
 
 
-def test_the_bets_against_premises_are_these_tables() -> None:
+def test_the_bets_against_premises_are_these_tables():
     """A bin is in the upper half if it, or one below it, holds the median record."""
     tallies = two_groups()
     sure = np.tile([0.0, 1.0], (300, 1))  # in the last bin
@@ -82,7 +82,7 @@ def figure(tables: Matched, wealth: float, gap: float) -> int:
     return math.floor(64.0 * wealth / gap)
 
 
-def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused() -> None:
+def test_a_bet_of_so_many_tables_that_rounding_counts_is_refused():
     """At a loss of 4e-7 one table may move the figure by 0.25 units, three by 0.76."""
     one = Matched(*(np.array([number]) for number in (9, 5, 9, 4)), offset=np.zeros(1))
     three = Matched(*(np.full(3, number) for number in (9, 5, 9, 4)), offset=np.zeros(3))

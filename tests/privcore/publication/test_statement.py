@@ -132,9 +132,7 @@ def tallies_of(target: Any, proxy: Any, labels: Any) -> Tallies:
 @pytest.mark.parametrize("kind", rest_slow(WORLDS))
 @pytest.mark.parametrize("seed", tiered(range(2), always=1, slow=1))
 @pytest.mark.parametrize("share", [0.0, pytest.param(0.2, marks=pytest.mark.slow)])
-def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(
-    kind: str, seed: int, share: float
-) -> None:
+def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(kind, seed, share):
     """By brute force: every record, every other label, and none; all else stays as it is.
 
     In half of the worlds a fifth of the labels cannot be read in the first place.
@@ -159,7 +157,7 @@ def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(
 
 
 @pytest.mark.parametrize("arm", ["training", "holdout"])
-def test_an_unreadable_label_counts_against_a_refutation(arm: str) -> None:
+def test_an_unreadable_label_counts_against_a_refutation(arm):
     """Wrong in training and right in the holdout: the figure never rises, whatever the label was.
 
     One label in two is hidden one after the other; a leak that is refuted at first no longer is.
@@ -185,7 +183,7 @@ def test_an_unreadable_label_counts_against_a_refutation(arm: str) -> None:
 
 
 @pytest.mark.slow
-def test_many_unreadable_labels_cast_doubt_on_the_comparison() -> None:
+def test_many_unreadable_labels_cast_doubt_on_the_comparison():
     """Hiding labels of both arms alike hides a leak, but is no acquittal; what is allowed is none.
 
     6,000 records of an honest target. 40 audits of 300 hidden labels, 5% at an allowed 300: at most
@@ -208,7 +206,7 @@ def test_many_unreadable_labels_cast_doubt_on_the_comparison() -> None:
     assert doubtful[900] == 40
 
 
-def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
+def test_the_figure_is_private_as_its_noise_says_and_wastes_little():
     """The best attack on two neighbours, 64 units apart: right 0.5000 + e/4, hardly less."""
     draws = 40_000
     rate = TENTH / noisy_wealth.SENSITIVITY
@@ -229,9 +227,7 @@ def test_the_figure_is_private_as_its_noise_says_and_wastes_little() -> None:
     ("records", "epsilon_public", "epsilon"),
     [(400, TENTH, 0.0), (4_000, TENTH, 1.0), (400, 1, 1.0)],
 )
-def test_a_declaration_that_is_kept_is_seldom_refuted(
-    records: int, epsilon_public: Fraction, epsilon: float
-) -> None:
+def test_a_declaration_that_is_kept_is_seldom_refuted(records, epsilon_public, epsilon):
     """At most 0.05, judged at 1e-4 on 600 audits at the border of what was declared."""
     audits = 600
     found = 0
@@ -247,7 +243,7 @@ def test_a_declaration_that_is_kept_is_seldom_refuted(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-7])
-def test_the_evalue_has_a_mean_of_one_at_most(delta: float) -> None:
+def test_the_evalue_has_a_mean_of_one_at_most(delta):
     """On 2,000 audits at the border; the mean of what is cut at 1,000 is what is compared."""
     tested = claim(1.0, family=ApproxDP(), delta=delta)
     values = []
@@ -270,9 +266,7 @@ POWER = [
 
 
 @pytest.mark.parametrize(("records", "epsilon_public", "truth", "exact", "claimed"), POWER)
-def test_what_a_statement_costs(
-    records: int, epsilon_public: Fraction, truth: float, exact: float, claimed: float
-) -> None:
+def test_what_a_statement_costs(records, epsilon_public, truth, exact, claimed):
     """More than half of 40 audits refute `claimed`, within 5% of `exact` where records are many."""
     tested = claim(claimed)
     found = sum(
@@ -286,7 +280,7 @@ def test_what_a_statement_costs(
     assert claimed < exact
 
 
-def test_a_statement_is_the_same_again_and_another_for_other_labels_or_names() -> None:
+def test_a_statement_is_the_same_again_and_another_for_other_labels_or_names():
     tables = responses(np.random.default_rng(40), 4_000, 2.0)
     first = publish(tables, claim(1.0))
     assert publish(tables, claim(1.0)) == first
@@ -300,7 +294,7 @@ def test_a_statement_is_the_same_again_and_another_for_other_labels_or_names() -
     assert noise[1] - noise[0] != exact[1] - exact[0]  # else a difference would tell the label
 
 
-def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
+def test_delta_takes_its_price_and_holds_the_stakes_down():
     tables = responses(np.random.default_rng(41), 20_000, 2.0)
     pure, cheap, dear = (
         publish(tables, claim(1.0, family=ApproxDP(), delta=delta)) for delta in (0.0, 1e-8, 1e-3)
@@ -317,7 +311,7 @@ def test_delta_takes_its_price_and_holds_the_stakes_down() -> None:
     assert strong.evidence.log_evalue == pytest.approx(-math.log(2.0 * strong.evidence.price))
 
 
-def test_nothing_to_bet_on_says_nothing() -> None:
+def test_nothing_to_bet_on_says_nothing():
     none = Matched(*(np.zeros(0, dtype=np.int64) for _ in range(4)), offset=np.zeros(0))
     made = publish(none, claim(1.0))
     assert (made.records, made.control) == (0, 0)
@@ -326,7 +320,7 @@ def test_nothing_to_bet_on_says_nothing() -> None:
     assert sum(found) <= stats.binom.isf(1e-4, 300, 0.05)
 
 
-def test_what_makes_no_statement_is_refused() -> None:
+def test_what_makes_no_statement_is_refused():
     tallies = tallies_of(*world(0, 2, 160))
     given: Any = {"claim": claim(1.0), "epsilon_public": TENTH}
     with pytest.raises(InvalidInputError, match="a statement tests a declared epsilon"):
@@ -347,7 +341,7 @@ def test_what_makes_no_statement_is_refused() -> None:
         of_tables(many, claim(1.0))
 
 
-def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label() -> None:
+def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label():
     """The attack is right on every training record and on half of the holdout's."""
 
     def made(records: int, epsilon_public: Fraction = Fraction(1, 2)) -> ExactStatement:
@@ -381,9 +375,7 @@ def drifted(random: np.random.Generator, *, records: int, by: float, lean: bool)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("records", "epsilon_public"), [(600, Fraction(1)), (6_000, TENTH)])
-def test_arms_that_chance_divided_are_seldom_called_doubtful(
-    records: int, epsilon_public: Fraction
-) -> None:
+def test_arms_that_chance_divided_are_seldom_called_doubtful(records, epsilon_public):
     """At most `DOUBTFUL`, judged at 1e-4 on 400 audits."""
     found = 0
     for audit in range(400):
@@ -394,7 +386,7 @@ def test_arms_that_chance_divided_are_seldom_called_doubtful(
 
 
 @pytest.mark.parametrize(("by", "lean"), [(0.7, False), (-0.7, False), (0.9, True), (-2.0, True)])
-def test_arms_that_differ_are_called_doubtful(by: float, lean: bool) -> None:
+def test_arms_that_differ_are_called_doubtful(by, lean):
     """In 12 of 12 audits of 9,000 records, with e = 0.1 for the statement."""
     for audit in range(12):
         tallies = drifted(np.random.default_rng([46, audit]), records=9_000, by=by, lean=lean)
@@ -403,7 +395,7 @@ def test_arms_that_differ_are_called_doubtful(by: float, lean: bool) -> None:
 
 
 @pytest.mark.slow
-def test_a_true_leak_does_not_make_the_arms_doubtful() -> None:
+def test_a_true_leak_does_not_make_the_arms_doubtful():
     """Labels decide what the target says, and nothing of the arms: 40 audits, e = 1/2.
 
     At most `DOUBTFUL` of them are doubtful by chance and noise, judged at 1e-4.
@@ -422,7 +414,7 @@ def test_a_true_leak_does_not_make_the_arms_doubtful() -> None:
 
 
 @pytest.mark.slow
-def test_a_proxy_that_knows_the_holdout_refutes_nothing() -> None:
+def test_a_proxy_that_knows_the_holdout_refutes_nothing():
     """A holdout on which an earlier model was trained: an honest model is spared in 20 audits."""
     called = 0
     for audit in range(20):
@@ -444,7 +436,7 @@ def test_a_proxy_that_knows_the_holdout_refutes_nothing() -> None:
 
 
 @pytest.mark.parametrize("tested", [claim(0.5), claim(0.5, family=ApproxDP(), delta=1e-5)])
-def test_figures_are_these(tested: Claim) -> None:
+def test_figures_are_these(tested):
     """The gap is 4/sqrt(N + 10/e^2), or what the stake's cap leaves, and delta has its price."""
     tallies = tallies_of(*world(1, 2, 900))
     exact = exact_statement(tallies, claim=tested, epsilon_public=Fraction(4))
@@ -475,7 +467,7 @@ def test_figures_are_these(tested: Claim) -> None:
     assert exact.sees_from == seen is not None
 
 
-def test_unreadable_labels_beyond_what_is_allowed_move_the_second_figure() -> None:
+def test_unreadable_labels_beyond_what_is_allowed_move_the_second_figure():
     target, proxy, labels = world(2, 2, 600)
     labels[[1, 590]] = UNREAD
     tallies = tallies_of(target, proxy, labels)
@@ -506,8 +498,8 @@ class Read(NoisyWealth):
 @pytest.mark.parametrize(("pvalue", "small"), [(0.05, True), (0.0501, False)])
 @pytest.mark.parametrize(("premises", "doubtful"), [(0.1, True), (0.1001, False), (1.0, False)])
 def test_a_claim_is_refuted_up_to_its_level_where_nothing_is_doubtful(
-    pvalue: float, small: bool, premises: float, doubtful: bool
-) -> None:
+    pvalue, small, premises, doubtful
+):
     evidence = Read(Fraction(1, 3), pvalue, 0, 0.05)
     made = PublicStatement(0.05, 1, 1, 0.0, evidence, Read(Fraction(1, 2), premises, 0, 0.1))
     assert (made.pvalue, made.premises_pvalue) == (pvalue, premises)
@@ -516,7 +508,7 @@ def test_a_claim_is_refuted_up_to_its_level_where_nothing_is_doubtful(
     assert made.epsilon_public == Fraction(5, 6)
 
 
-def test_each_figure_has_noise_under_its_own_name() -> None:
+def test_each_figure_has_noise_under_its_own_name():
     exact = exact_statement(
         tallies_of(*world(1, 2, 300)), claim=claim(0.5), epsilon_public=Fraction(4)
     )
@@ -542,7 +534,7 @@ def bet_on(tables: Matched) -> Bet:
 
 
 @pytest.mark.parametrize("held", [500, 4000])
-def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> None:
+def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held):
     """400 audits of randomized response with their noise, seed 5: 0.7 to 0.95 of them."""
     tables = tables_of(12_000, held)
     test = bet_on(tables)
@@ -562,7 +554,7 @@ def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held: int) -> No
     assert stats.binomtest(refuted, 400, 0.97, alternative="greater").pvalue > 1e-6
 
 
-def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
+def test_few_records_see_no_leak_and_a_ceiling_far_above():
     """The ceiling is a perfect attack's; ten holdout records reach it without seeing a leak."""
     tables = tables_of(20_000, 60)
     test = bet_on(tables)
@@ -574,7 +566,7 @@ def test_few_records_see_no_leak_and_a_ceiling_far_above() -> None:
     assert least_leak_seen(none, test, epsilon=1.0, right=0.5) is None
 
 
-def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen() -> None:
+def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen():
     """An owner declares a delta of up to 1/n: the statement says so, and no label decides it.
 
     2,666 training records and 1,334 held out, declared 1, e' = 0.5: 1.59 becomes 1.79 at 0.99/n.
@@ -591,7 +583,7 @@ def test_a_delta_that_hides_a_leak_raises_the_leak_that_would_be_seen() -> None:
     assert seen[3] > seen[0] + 0.1
 
 
-def test_the_chance_of_a_right_prediction_is_the_proxys() -> None:
+def test_the_chance_of_a_right_prediction_is_the_proxys():
     target, proxy, labels = world(1, 2, 400)
     flat = np.full_like(proxy, 0.5)
     assert chance_right(tallies_of(target, flat, labels)) == pytest.approx(0.5, abs=0.02)
@@ -618,7 +610,7 @@ def read_as(
 
 
 @pytest.mark.parametrize("border", [-0.1, 0.0, 0.009, 0.0123, 0.5, 1.2375, 1.5, 19.987, 30.0])
-def test_the_largest_refuted_is_halved_in_from_twenty(border: float) -> None:
+def test_the_largest_refuted_is_halved_in_from_twenty(border):
     """Twelve times, so that less than half a hundredth is left; then it is rounded down."""
     asked = []
 
@@ -636,7 +628,7 @@ def test_the_largest_refuted_is_halved_in_from_twenty(border: float) -> None:
 
 @pytest.mark.parametrize("right", [0.3, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("epsilon", "bar"), [(0.5, 40), (1.0, 130), (0.5, 10**6), (1.0, -60)])
-def test_the_least_leak_is_what_these_records_show(right: float, epsilon: float, bar: int) -> None:
+def test_the_least_leak_is_what_these_records_show(right, epsilon, bar):
     """The figure is the sum of right predictions in training, less twice those in the holdout."""
     columns = [np.array(each) for each in ([100, 37, 90], [0, 0, 0], [30, 11, 33], [0, 0, 0])]
     tables = Matched(*columns, offset=np.array([0.0, 0.3, -0.2]))
@@ -669,7 +661,7 @@ def test_the_least_leak_is_what_these_records_show(right: float, epsilon: float,
     assert found == pytest.approx(math.ceil(next(filter(seen, grid)) * 100) / 100, abs=1e-9)
 
 
-def test_right_predictions_are_whole_and_add_up_to_what_is_expected() -> None:
+def test_right_predictions_are_whole_and_add_up_to_what_is_expected():
     """Ten tables of one record each at one half are five right ones, and not none."""
     columns = [np.full(10, n) for n in (1, 0, 1, 0)]
     asked = []

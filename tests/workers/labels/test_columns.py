@@ -1,7 +1,5 @@
 import io
-import pathlib
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,9 +29,7 @@ INTEGERS = [
 
 @pytest.mark.parametrize(("dtype", "values"), INTEGERS)
 @pytest.mark.parametrize("as_text", [False, True])
-def test_integers_are_found_among_the_classes_at_the_ends_of_their_types(
-    dtype: type[pl.DataType], values: tuple[int, ...], as_text: bool
-) -> None:
+def test_integers_are_found_among_the_classes_at_the_ends_of_their_types(dtype, values, as_text):
     first, *_, last = values
     column = pl.Series("late", [*values, last, first], dtype=dtype)
     classes = tuple(map(str, (last, first))) if as_text else (last, first)
@@ -42,7 +38,7 @@ def test_integers_are_found_among_the_classes_at_the_ends_of_their_types(
     assert bad.total == len(values) - 2
 
 
-def test_a_table_and_text_agree_on_random_integers() -> None:
+def test_a_table_and_text_agree_on_random_integers():
     """10,000 labels of 300 values, seed 3, of which every third is a class."""
     values = np.random.default_rng(3).integers(-150, 150, 10_000)
     label = LabelColumn(column="late", classes=tuple(range(-150, 150, 3)))
@@ -54,7 +50,7 @@ def test_a_table_and_text_agree_on_random_integers() -> None:
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.Boolean])
-def test_a_missing_label_is_bad_and_the_others_are_found(dtype: type[pl.DataType]) -> None:
+def test_a_missing_label_is_bad_and_the_others_are_found(dtype):
     column = pl.Series("late", [1, None, 0], dtype=pl.Int8).cast(dtype)
     labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
     assert labels.tolist() == [1, -1, 0]
@@ -80,9 +76,7 @@ ONE_CLASS: list[tuple[pl.Series, tuple[int, ...]]] = [
 @pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0", "1"), ("0.0", "1.0"),
                                      ("False", "True"), ("false", "true")])  # fmt: skip
 @pytest.mark.parametrize(("column", "expected"), ONE_CLASS)
-def test_a_class_is_one_whatever_the_column_and_the_model_call_it(
-    column: pl.Series, expected: tuple[int, ...], classes: tuple[Any, ...]
-) -> None:
+def test_a_class_is_one_whatever_the_column_and_the_model_call_it(column, expected, classes):
     label = LabelColumn(column="late", classes=classes)
     labels, bad = batch(column.alias("late")).labels(label)
     assert tuple(labels.tolist()) == expected
@@ -92,20 +86,18 @@ def test_a_class_is_one_whatever_the_column_and_the_model_call_it(
 @pytest.mark.parametrize(
     "classes", [(1, True), ("1", 1), ("1", "1.0"), ("01", "1"), ("True", "true"), (0, False, 2)]
 )
-def test_classes_that_no_column_tells_apart_are_refused(classes: tuple[Any, ...]) -> None:
+def test_classes_that_no_column_tells_apart_are_refused(classes):
     with pytest.raises(ValidationError, match="write each class once"):
         LabelColumn(column="late", classes=classes)
 
 
-def test_settings_may_write_whole_numbers_as_floats() -> None:
+def test_settings_may_write_whole_numbers_as_floats():
     assert LabelColumn(column="late", classes=(0.0, 1.0)).classes == (0, 1)  # type: ignore[arg-type]
     with pytest.raises(ValidationError):
         LabelColumn(column="late", classes=(0.5, 1.0))  # type: ignore[arg-type]
 
 
-def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(
-    hold_sentences: Callable[..., None],
-) -> None:
+def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(hold_sentences):
     label = LabelColumn(column="late", classes=("no", "yes"))
     columns = (
         pl.Series("late", ["Y", "N", "N"]),
@@ -116,28 +108,28 @@ def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(
     hold_sentences(*(batch(column).labels(label)[1].sentence for column in columns))
 
 
-def test_labels_that_a_mechanism_made_are_classes_as_others() -> None:
+def test_labels_that_a_mechanism_made_are_classes_as_others():
     """Who said so in label.state could not train: its parameters have no hash."""
     made = {"privatised_by": {"name": "randomized_response", "parameters": {"epsilon": 1.0}}}
     label = LabelColumn.model_validate({"column": "late", "classes": [0, 1], "state": made})
     assert batch(pl.Series("late", [1, 0])).labels(label)[0].tolist() == [1, 0]
 
 
-def test_no_rows_have_no_labels() -> None:
+def test_no_rows_have_no_labels():
     column = pl.Series("late", [], dtype=pl.Int64)
     labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
     assert labels.size == bad.total == 0
 
 
 @pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
-def test_the_arms_are_the_same_as_text_and_as_codes(dtype: type[pl.DataType]) -> None:
+def test_the_arms_are_the_same_as_text_and_as_codes(dtype):
     split = pl.Series("split", ["train", None, "holdout", "test", "train"], dtype=pl.String)
     train, holdout = batch(split.cast(dtype)).arms()
     assert train.tolist() == [True, False, False, False, True]
     assert holdout.tolist() == [False, False, True, False, False]
 
 
-def test_the_arms_of_a_batch_are_compared_once() -> None:
+def test_the_arms_of_a_batch_are_compared_once():
     """Each model that shares a read asks for them four times."""
     rows = batch(pl.Series("split", ["train", "holdout"]))
     assert all(one is again for one, again in zip(rows.arms(), rows.arms(), strict=True))
@@ -149,12 +141,8 @@ def test_the_arms_of_a_batch_are_compared_once() -> None:
 )
 @pytest.mark.parametrize("as_text", [False, True])
 def test_a_feature_without_a_kind_is_missing_as_one_of_its_kind_is(
-    kind: Literal["numeric", "categorical"],
-    typed: type[pl.DataType],
-    numbers: type[pl.DataType],
-    *,
-    as_text: bool,
-) -> None:
+    kind, typed, numbers, *, as_text
+):
     without, of_its_kind = (
         batch(pl.Series("b", [None, None], dtype)).feature(
             Feature(name="b", kind=kind), numbers=numbers, as_text=as_text
@@ -173,7 +161,7 @@ def batch(column: pl.Series) -> Batch:
 @pytest.mark.parametrize(
     ("name", "values"), [("late.x", "text"), ("Late", "parts"), ("late.list.element", "numbers")]
 )
-def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, values: str) -> None:
+def test_a_column_beside_the_labels_is_no_part_of_them(lake, name, values):
     """Before, text in a column `late.x` made labels in `late` unreadable: `label_invalid`."""
     undisturbed = audited(lake)
     assert undisturbed.status == "evaluated"
@@ -196,9 +184,7 @@ def test_a_column_beside_the_labels_is_no_part_of_them(lake: Lake, name: str, va
         (["ann@example.org", "train"], " They say 1 other value."),
     ],
 )
-def test_common_words_are_told_and_others_counted(
-    lake: Lake, words: list[str | None], told: str
-) -> None:
+def test_common_words_are_told_and_others_counted(lake, words, told):
     file = label_path(lake, "flights")
     rows = pl.read_parquet(file)
     splits = pl.Series("split", [words[row % len(words)] for row in range(rows.height)])
@@ -207,14 +193,12 @@ def test_common_words_are_told_and_others_counted(
 
 
 @pytest.fixture
-def lake(remembered: Lake, tmp_path: pathlib.Path) -> Lake:
+def lake(remembered, tmp_path):
     """Return a copy of it for one attempt."""
     return copied(remembered, tmp_path)
 
 
-def test_a_footer_is_unpacked_once_for_all_row_groups(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_footer_is_unpacked_once_for_all_row_groups(tmp_path, monkeypatch):
     """It grows with their number: 10,000 groups took 50 ms more for each of them."""
     for name, first in (("one", 0), ("two", 100)):
         pq.write_table(pa.table({"a": range(first, first + 6)}), tmp_path / name, row_group_size=1)
@@ -238,7 +222,7 @@ def test_a_footer_is_unpacked_once_for_all_row_groups(
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("more", [{}, {"use_dictionary": False, "write_page_checksum": True}])
-def test_pages_say_what_the_footer_says(version: str, more: dict[str, Any]) -> None:
+def test_pages_say_what_the_footer_says(version, more):
     rows, sink = 5_000, io.BytesIO()
     numbers = np.arange(rows)
     table = pa.table(
@@ -261,7 +245,7 @@ def test_pages_say_what_the_footer_says(version: str, more: dict[str, Any]) -> N
         assert 0.75 * column.total_uncompressed_size < size < column.total_uncompressed_size
 
 
-def test_other_bytes_are_no_pages() -> None:
+def test_other_bytes_are_no_pages():
     random = np.random.default_rng(0)
     refused = 0
     for length in range(300):

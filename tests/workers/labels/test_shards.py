@@ -31,7 +31,7 @@ def bad_labels(rows: int) -> pl.DataFrame:
     return label_rows(rows, seed=4).with_columns(late=label)
 
 
-def test_bad_records_within_the_limit_are_left_out_and_said(lake: Lake) -> None:
+def test_bad_records_within_the_limit_are_left_out_and_said(lake):
     add_file(lake, bad_labels(250))
     row = audited(lake, max_bad_records=50)
     assert (row.status, row.excluded_records) == ("evaluated", 50)
@@ -39,7 +39,7 @@ def test_bad_records_within_the_limit_are_left_out_and_said(lake: Lake) -> None:
     assert "bad_records" in (row.remarks or ())
 
 
-def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake: Lake) -> None:
+def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake):
     add_file(lake, bad_labels(250))
     row = audited(lake, max_bad_records=49)
     assert (row.status, row.detail) == ("not_evaluable", "label_invalid")
@@ -48,7 +48,7 @@ def test_one_bad_record_above_the_limit_ends_the_audit_with_the_counts(lake: Lak
     assert row.epsilon_lower is None
 
 
-def test_what_is_left_out_is_as_if_it_had_never_been_there(lake: Lake) -> None:
+def test_what_is_left_out_is_as_if_it_had_never_been_there(lake):
     """The bits of a record depend on its row, so the bad rows stand last here."""
     good = label_rows(90, seed=4)
     add_file(lake, good)
@@ -60,7 +60,7 @@ def test_what_is_left_out_is_as_if_it_had_never_been_there(lake: Lake) -> None:
         assert getattr(after, figure) == getattr(before, figure)
 
 
-def test_reasons_are_counted_apart_and_the_first_file_is_named(lake: Lake) -> None:
+def test_reasons_are_counted_apart_and_the_first_file_is_named(lake):
     add_file(lake, bad_labels(100), "part-00003.parquet")
     add_file(lake, label_rows(300, seed=5).with_columns(hour=pl.lit("x")), "part-00002.parquet")
     damaged = add_file(lake, label_rows(120, seed=6), "part-00004.parquet")
@@ -79,9 +79,7 @@ def test_reasons_are_counted_apart_and_the_first_file_is_named(lake: Lake) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all", None])
-def test_a_file_that_does_not_say_how_many_rows_it_has_never_passes(
-    lake: Lake, content: bytes | None
-) -> None:
+def test_a_file_that_does_not_say_how_many_rows_it_has_never_passes(lake, content):
     path = add_file(lake, label_rows(100, seed=5))
     whole = path.read_bytes()
     path.write_bytes(whole[:-30] if content is None else content)
@@ -90,7 +88,7 @@ def test_a_file_that_does_not_say_how_many_rows_it_has_never_passes(
     assert "part-00001.parquet cannot be read as Parquet" in row.reason
 
 
-def test_a_footer_that_points_outside_its_file_is_damage(lake: Lake) -> None:
+def test_a_footer_that_points_outside_its_file_is_damage(lake):
     path = add_file(lake, label_rows(100, seed=5))
     content = path.read_bytes()
     length = int.from_bytes(content[-8:-4], "little") + 8
@@ -111,16 +109,14 @@ def test_a_footer_that_points_outside_its_file_is_damage(lake: Lake) -> None:
     ],
     ids=["number-as-text", "label-as-list", "split-as-list", "word-as-fraction"],
 )
-def test_a_file_of_other_types_is_bad_as_a_whole(
-    lake: Lake, change: dict[str, pl.Expr], reason: str
-) -> None:
+def test_a_file_of_other_types_is_bad_as_a_whole(lake, change, reason):
     add_file(lake, label_rows(230, seed=5).with_columns(**change))
     row = audited(lake)
     assert (row.detail, f"({reason} 230)" in row.reason) == (reason, True)
     assert audited(lake, max_bad_records=230).status == "evaluated"
 
 
-def test_files_and_row_groups_without_rows_change_no_number(lake: Lake) -> None:
+def test_files_and_row_groups_without_rows_change_no_number(lake):
     before = audited(lake)
     add_file(lake, label_rows(100, seed=5).head(0))
     schema = label_rows(10, seed=5).to_arrow().schema
@@ -133,9 +129,7 @@ def test_files_and_row_groups_without_rows_change_no_number(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_row_group_of_many_rows_is_played_batch_by_batch(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_group_of_many_rows_is_played_batch_by_batch(lake, monkeypatch):
     path = label_path(lake, "flights")
     pq.write_table(label_rows(100_000, seed=3).to_arrow(), path, row_group_size=100_000)
     whole = recorded(lake)
@@ -146,7 +140,7 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(
 
 
 @pytest.mark.slow
-def test_a_thousand_tiny_files_are_as_many_shards(lake: Lake) -> None:
+def test_a_thousand_tiny_files_are_as_many_shards(lake):
     path = label_path(lake, "flights")
     rows = label_rows(2_000, seed=3)
     path.unlink()
@@ -157,7 +151,7 @@ def test_a_thousand_tiny_files_are_as_many_shards(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_too_many_values_are_no_slices(lake: Lake) -> None:
+def test_too_many_values_are_no_slices(lake):
     add_file(
         lake,
         label_rows(2_500, seed=3).with_columns(city=pl.format("person {}", pl.int_range(pl.len()))),
@@ -166,7 +160,7 @@ def test_too_many_values_are_no_slices(lake: Lake) -> None:
     assert (row.detail, "more than 1000 values" in row.reason) == ("feature_invalid", True)
 
 
-def test_slices_are_shown_where_enough_records_are(lake: Lake) -> None:
+def test_slices_are_shown_where_enough_records_are(lake):
     place = np.arange(3_000)
     city = np.select([place % 100 == 0, place % 2 == 0], ["TINY", "AMS"], "BER")
     path = label_path(lake, "flights")
@@ -186,7 +180,7 @@ def test_slices_are_shown_where_enough_records_are(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_the_record_tells_reliability(lake: Lake) -> None:
+def test_the_record_tells_reliability(lake):
     add_file(lake, label_rows(2_000, seed=8))
     record = recorded(lake)
     row = record.audit
@@ -198,7 +192,7 @@ def test_the_record_tells_reliability(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-def test_what_is_bad_adds_in_any_order(order: tuple[int, ...]) -> None:
+def test_what_is_bad_adds_in_any_order(order):
     parts = [
         BadRecords.at(("b", 0, 4), 3, Reason.LABEL_INVALID, "Second."),
         BadRecords.none(),
@@ -243,9 +237,7 @@ def refused(table: object, words: str) -> None:
         ("Spark streaming", "_spark_metadata/0"),
     ],
 )
-def test_a_folder_of_a_table_format_is_refused_by_its_name(
-    tmp_path: pathlib.Path, form: str, mark: str
-) -> None:
+def test_a_folder_of_a_table_format_is_refused_by_its_name(tmp_path, form, mark):
     table = tmp_path / "table"
     (table / f"ds={DAY}").mkdir(parents=True)
     ROWS.write_parquet(table / f"ds={DAY}" / "part.parquet")
@@ -257,7 +249,7 @@ def test_a_folder_of_a_table_format_is_refused_by_its_name(
         refused(table / f"ds={DAY}", f"ds={DAY} lies in {table}, a table in the {form} format (")
 
 
-def test_a_part_of_a_table_and_a_folder_of_tables_are_refused(tmp_path: pathlib.Path) -> None:
+def test_a_part_of_a_table_and_a_folder_of_tables_are_refused(tmp_path):
     rows = ROWS.with_columns(ds=pl.lit(DAY), hour=pl.lit(3))
     for _ in range(2):
         deltalake.write_deltalake(
@@ -281,7 +273,7 @@ def test_a_part_of_a_table_and_a_folder_of_tables_are_refused(tmp_path: pathlib.
     refused(folder / "data", "catalog in the settings, --catalog")
 
 
-def test_a_day_of_the_lakes_own_labels_is_refused_alike(tmp_path: pathlib.Path) -> None:
+def test_a_day_of_the_lakes_own_labels_is_refused_alike(tmp_path):
     folder = tmp_path / "labels" / "ads" / f"day={DAY}"
     deltalake.write_deltalake(str(folder), ROWS)
     (folder / "_SUCCESS").write_bytes(b"")
@@ -291,7 +283,7 @@ def test_a_day_of_the_lakes_own_labels_is_refused_alike(tmp_path: pathlib.Path) 
         find_partition(Lake(str(tmp_path)), "ads", DAY)
 
 
-def test_folders_of_other_uses_are_no_tables(tmp_path: pathlib.Path) -> None:
+def test_folders_of_other_uses_are_no_tables(tmp_path):
     for name in ("metadata/notes.json", "snapshot/x.parquet", "delta_20260302/base_20260302/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")

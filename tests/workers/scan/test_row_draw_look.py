@@ -57,7 +57,7 @@ def counted_days(monkeypatch):
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch, counted_days: None) -> None:  # noqa: ARG001
+def few(monkeypatch, counted_days):  # noqa: ARG001
     """Make 600 training rows and 200 holdout rows many."""
     for name, rows in (("MOST_TRAINING", TRAINING), ("MOST_HOLDOUT", HOLDOUT)):
         monkeypatch.setattr(partial_results, name, rows)

@@ -7,14 +7,12 @@ import os
 import pathlib
 import tempfile
 
-import pytest
-
 from workers.executors import InProcess
 from workers.sources import join_context
 from workers.sources.join_context import JoinContext
 
 
-def test_a_room_is_ones_own_and_goes_when_nobody_needs_it(tmp_path: pathlib.Path) -> None:
+def test_a_room_is_ones_own_and_goes_when_nobody_needs_it(tmp_path):
     place = tmp_path / "warehouse" / "_staging"
     with contextlib.ExitStack() as made:
         joining = JoinContext(InProcess(), made, str(place))
@@ -29,18 +27,14 @@ def test_a_room_is_ones_own_and_goes_when_nobody_needs_it(tmp_path: pathlib.Path
     assert list(place.iterdir()) == []
 
 
-def test_without_a_place_a_room_is_this_machines(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_place_a_room_is_this_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with contextlib.ExitStack() as made:
         assert pathlib.Path(JoinContext(InProcess(), made).scratch_folder().uri).parent == tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_storage_does_not_let_go_of_is_said_and_left(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_storage_does_not_let_go_of_is_said_and_left(tmp_path, monkeypatch, caplog):
     def denied(*_: object) -> None:
         raise PermissionError("denied")
 
@@ -50,16 +44,14 @@ def test_what_storage_does_not_let_go_of_is_said_and_left(
     assert "swept later: denied" in caplog.text
 
 
-def test_a_room_that_is_gone_is_no_failure(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_room_that_is_gone_is_no_failure(tmp_path, caplog):
     with caplog.at_level(logging.WARNING), contextlib.ExitStack() as made:
         pathlib.Path(JoinContext(InProcess(), made, str(tmp_path)).scratch_folder().uri).rmdir()
     assert list(tmp_path.iterdir()) == []
     assert caplog.text == ""
 
 
-def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(tmp_path: pathlib.Path) -> None:
+def test_what_audits_left_that_were_cut_off_is_swept_after_two_days(tmp_path):
     old = (dt.datetime.now(dt.UTC) - join_context.KEPT - dt.timedelta(hours=1)).timestamp()
     for name in ("old.rows", "young.rows", "old"):
         (tmp_path / name).mkdir()

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -50,7 +49,7 @@ def changed(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     ],
     ids=lambda change: next(iter(change)) if isinstance(change, dict) else None,
 )
-def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any], now: str) -> None:
+def test_each_part_of_a_declaration_that_changes_is_told(change, now):
     said = "Declared was {} until 2026-04-01, and is {} on 2026-04-02."
     assert changed({}, change) == said.format(SAME, now)
     assert changed(change, {}) == said.format(now, SAME)
@@ -67,8 +66,8 @@ def test_each_part_of_a_declaration_that_changes_is_told(change: dict[str, Any],
     ],
 )
 def test_what_else_changes_is_told_unless_an_older_record_has_none(
-    column: str, was: object, now: object, hold_sentences: Callable[..., None]
-) -> None:
+    column, was, now, hold_sentences
+):
     said = changed({column: was}, {column: now})
     assert said is not None
     hold_sentences(said)
@@ -79,7 +78,7 @@ def test_what_else_changes_is_told_unless_an_older_record_has_none(
         assert str(lax).endswith(said)
 
 
-def test_what_stays_is_not_told() -> None:
+def test_what_stays_is_not_told():
     assert declaration_change(None, NIGHT) is None
     assert changed({}, {}) is None
     none = {"epsilon_declared": None}
@@ -119,9 +118,7 @@ def told(warehouse: Warehouse, audit_id: str) -> str:
         always=2,
     ),
 )
-def test_a_day_that_changes_after_its_audit_is_told(
-    warehouse: Warehouse, column: str, what: str
-) -> None:
+def test_a_day_that_changes_after_its_audit_is_told(warehouse, column, what):
     first = put(warehouse, DAY)
     again = put(warehouse, DAY, hour=1, **{column: "f" * 64})
     assert told(warehouse, first) == ""
@@ -133,7 +130,7 @@ def test_a_day_that_changes_after_its_audit_is_told(
     assert shown["inputs_changed"].to_list() == [told(warehouse, again)]
 
 
-def test_a_proxy_that_is_not_what_was_audited_on_its_day_is_told(warehouse: Warehouse) -> None:
+def test_a_proxy_that_is_not_what_was_audited_on_its_day_is_told(warehouse):
     put(warehouse, EVE, target_sha256="d" * 64, target_manifest_sha256="e" * 64, proxy_day=None)
     honest = put(warehouse, DAY)
     replaced = put(warehouse, DAY, hour=1, proxy_sha256="f" * 64)
@@ -144,7 +141,7 @@ def test_a_proxy_that_is_not_what_was_audited_on_its_day_is_told(warehouse: Ware
     )
 
 
-def test_auditing_the_replaced_checkpoint_on_its_day_hides_nothing(warehouse: Warehouse) -> None:
+def test_auditing_the_replaced_checkpoint_on_its_day_hides_nothing(warehouse):
     put(warehouse, EVE, target_sha256="d" * 64, target_manifest_sha256="e" * 64)
     doctored = put(warehouse, EVE, hour=1, target_sha256="f" * 64, target_manifest_sha256="e" * 64)
     tonight = put(warehouse, DAY, proxy_sha256="f" * 64)
@@ -162,9 +159,7 @@ def test_auditing_the_replaced_checkpoint_on_its_day_hides_nothing(warehouse: Wa
     ],
     ids=["folder", "later-version", "another-table", "same-rows"],
 )
-def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
-    warehouse: Warehouse, changes: dict[str, Any], is_told: bool
-) -> None:
+def test_a_score_table_that_is_rewritten_after_its_audit_is_told(warehouse, changes, is_told):
     """It has no checkpoint: its rows are all that an owner can replace."""
     table = dict.fromkeys(INPUTS) | {"proxy_day": None}
     table |= {"target_manifest_sha256": "b" * 64, "labels_digest": "c" * 64}
@@ -176,7 +171,7 @@ def test_a_score_table_that_is_rewritten_after_its_audit_is_told(
 
 
 @pytest.mark.slow
-def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
+def test_what_reads_otherwise_is_no_change(warehouse):
     """Other columns, another method, settings in a manifest's stead."""
     put(warehouse, DAY)
     sliced = json.dumps(json.loads(PLAN.model_dump_json()) | {"slices": ["city"]})
@@ -191,7 +186,7 @@ def test_what_reads_otherwise_is_no_change(warehouse: Warehouse) -> None:
         assert told(warehouse, put(warehouse, DAY, hour=hour, **changes)) == ""
 
 
-def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> None:
+def test_a_checkpoint_that_was_another_days_is_told(warehouse):
     """A file of two days before, under today's manifest, never saw the day: its bound is 0."""
     old = put(warehouse, dt.date(2026, 3, 31), proxy_day=None, target_sha256="9" * 64)
     put(warehouse, EVE, proxy_day=None, target_sha256="d" * 64, target_manifest_sha256="e" * 64)
@@ -207,9 +202,7 @@ def test_a_checkpoint_that_was_another_days_is_told(warehouse: Warehouse) -> Non
     assert told(warehouse, other.audit.audit_id) == ""
 
 
-def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
-    warehouse: Warehouse,
-) -> None:
+def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(warehouse):
     """The page blamed the later day, which was honest, and no alert came."""
     later = night(1, hour=1, target_sha256="f" * 64)
     left_out = night(0, hour=80, target_sha256="f" * 64)
@@ -220,7 +213,7 @@ def test_a_day_that_was_left_out_is_not_audited_with_a_later_days_file(
     assert "which is later" in told[left_out.audit.audit_id]
 
 
-def test_a_file_that_was_audited_long_ago_is_known(warehouse: Warehouse) -> None:
+def test_a_file_that_was_audited_long_ago_is_known(warehouse):
     """After 92 days a file could be served again as the day's own."""
     again = night(200, hour=4800)
     put_rows(warehouse, [night(0), again])
@@ -230,7 +223,7 @@ def test_a_file_that_was_audited_long_ago_is_known(warehouse: Warehouse) -> None
 
 
 @pytest.fixture
-def audited(warehouse: Warehouse) -> Warehouse:
+def audited(warehouse):
     days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
     put_rows(
         warehouse,
@@ -252,7 +245,7 @@ def of_labels(*models: str) -> list[tuple[str, str]]:
     return [(model, "label") for model in models]
 
 
-def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse: Warehouse) -> None:
+def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse):
     """An owner took `membership` out of the settings, and the audit that accused ended unheard."""
     later = EVE + dt.timedelta(days=1)
     asked = {"secret": "membership", "verdict": "violated"}
@@ -277,7 +270,7 @@ def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse: Warehouse) ->
     assert found == Unlisted("ads", later, "label")
 
 
-def test_a_model_that_disappears_is_missed_for_a_week(audited: Warehouse) -> None:
+def test_a_model_that_disappears_is_missed_for_a_week(audited):
     last = EVE + dt.timedelta(days=4)
     listed = of_labels("old", "new", "other")
     assert unlisted_models(audited, [*listed, *of_labels("always")], last + LATELY) == ()

@@ -45,7 +45,7 @@ def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
 
 
 @pytest.mark.slow
-def test_a_batch_is_what_single_commits_are(warehouse: Warehouse, tmp_path: pathlib.Path) -> None:
+def test_a_batch_is_what_single_commits_are(warehouse, tmp_path):
     records = [*batch("ads", "loans"), failed("late", DAY), evaluated("ads", DAY, hour=3)]
     assert warehouse.commit_all(records) == (True,) * 4
     check_whole(warehouse, records)
@@ -58,7 +58,7 @@ def test_a_batch_is_what_single_commits_are(warehouse: Warehouse, tmp_path: path
     assert warehouse.record(records[3].audit.audit_id).audit.revision == 2
 
 
-def test_a_batch_is_one_commit_of_one_table(warehouse: Warehouse) -> None:
+def test_a_batch_is_one_commit_of_one_table(warehouse):
     warehouse.commit_all(batch("first"))
     warehouse.commit_all(batch(*(f"model-{number}" for number in range(40))))
     assert [path.name for path in pathlib.Path(warehouse.uri).iterdir()] == ["audits"]
@@ -66,13 +66,13 @@ def test_a_batch_is_one_commit_of_one_table(warehouse: Warehouse) -> None:
     assert len(list(log.glob("*.json"))) == 3  # its making, and the two batches
 
 
-def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
+def test_an_empty_batch_writes_nothing(warehouse):
     assert warehouse.commit_all([]) == ()
     with pytest.raises(TerminalError, match="There is no warehouse"):
         warehouse.check_exists()
 
 
-def test_what_is_there_already_is_confirmed(warehouse: Warehouse) -> None:
+def test_what_is_there_already_is_confirmed(warehouse):
     first, second = batch("ads", "loans")
     warehouse.commit(first)
     # The second is in the batch twice.
@@ -85,7 +85,7 @@ def test_what_is_there_already_is_confirmed(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_a_bad_record_costs_no_other_its_own(warehouse: Warehouse) -> None:
+def test_a_bad_record_costs_no_other_its_own(warehouse):
     first, bad, last = batch("ads", "bad", "loans")
     new, why, other = warehouse.commit_all([first, unstorable(bad), last])
     assert (new, other) == (True, True)
@@ -113,7 +113,7 @@ def commit_until(uri: str, records: list[AuditRecord], *, after: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_leaves_whole_records_or_none(warehouse: Warehouse, after: bool) -> None:
+def test_a_kill_leaves_whole_records_or_none(warehouse, after):
     (old,) = batch("old")
     warehouse.commit(old)
     records = batch("ads", "loans", "late")
@@ -128,9 +128,7 @@ def test_a_kill_leaves_whole_records_or_none(warehouse: Warehouse, after: bool) 
     check_whole(warehouse, [old, *records])
 
 
-def test_another_writer_of_the_same_audits_between_look_and_write(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_writer_of_the_same_audits_between_look_and_write(warehouse, monkeypatch):
     (old,) = batch("old")
     warehouse.commit(old)
     records = batch("ads", "loans", "late")
@@ -148,9 +146,7 @@ def test_another_writer_of_the_same_audits_between_look_and_write(
     check_whole(warehouse, [old, *records, *batch("other")])
 
 
-def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(warehouse, monkeypatch):
     (record,) = batch("ads")
     assert warehouse.commit_all([record, record]) == (True, False)
     write, torn = deltalake.write_deltalake, []
@@ -170,9 +166,7 @@ def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(
 
 
 @pytest.mark.slow
-def test_a_compaction_in_between_changes_nothing(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compaction_in_between_changes_nothing(warehouse, monkeypatch):
     for name in ("one", "two", "three"):
         warehouse.commit_all(batch(name))
     insert = Warehouse.insert
@@ -192,7 +186,7 @@ def commit_batches(uri: str, batches: list[list[AuditRecord]]) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_several_processes_commit_batches_that_overlap(warehouse: Warehouse) -> None:
+def test_several_processes_commit_batches_that_overlap(warehouse):
     names = [f"model-{number}" for number in range(12)]
     shares = [
         [batch(*names[start : start + 6]), batch(*names[start + 3 : start + 9])]

@@ -27,7 +27,7 @@ def reasons(warehouse: Warehouse) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse: Warehouse) -> None:
+def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse):
     warehouse.commit(evaluated("ads", DAY, hour=9, reason="First."))
     warehouse.commit(evaluated("ads", DAY, hour=1, reason="Second, the clock was set back."))
     assert reasons(warehouse) == ["Second, the clock was set back."]
@@ -37,7 +37,7 @@ def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse: Warehouse) -
 
 
 @pytest.mark.slow
-def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse: Warehouse) -> None:
+def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse):
     first = evaluated("ads", DAY, hour=1, reason="First.")
     warehouse.commit(first)
     warehouse.commit(evaluated("ads", DAY, hour=24 * 9999, reason="Second, far in the future."))
@@ -49,9 +49,7 @@ def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse: Wareho
 
 
 @pytest.mark.slow
-def test_records_without_a_revision_are_ordered_by_time_and_come_first(
-    warehouse: Warehouse,
-) -> None:
+def test_records_without_a_revision_are_ordered_by_time_and_come_first(warehouse):
     old = [evaluated("ads", DAY, hour=hour, reason=f"Old {hour}.") for hour in (5, 3, 4)]
     put_rows(warehouse, old, confirmed=[(old[1].audit.audit_id, 6)])
     assert reasons(warehouse) == ["Old 3."]
@@ -60,7 +58,7 @@ def test_records_without_a_revision_are_ordered_by_time_and_come_first(
     assert warehouse.current()["revision"].to_list() == [5]
 
 
-def test_revisions_count_within_a_model_and_day(warehouse: Warehouse) -> None:
+def test_revisions_count_within_a_model_and_day(warehouse):
     for record in (failed("ads", DAY), failed("ads", EVE), evaluated("ads", DAY)):
         warehouse.commit(record)
     warehouse.commit(failed("ads", DAY))
@@ -70,7 +68,7 @@ def test_revisions_count_within_a_model_and_day(warehouse: Warehouse) -> None:
     assert query(warehouse, "select revision from audit_notes").rows() == [(3,)]
 
 
-def test_a_revision_that_was_changed_is_noticed(warehouse: Warehouse) -> None:
+def test_a_revision_that_was_changed_is_noticed(warehouse):
     record = evaluated("ads", DAY)
     warehouse.commit(record)
     table = warehouse.delta("audits")
@@ -80,7 +78,7 @@ def test_a_revision_that_was_changed_is_noticed(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse) -> None:
+def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
     first = evaluated("ads", DAY, hour=1, reason="First.")
     mistake = evaluated("ads", DAY, hour=2, reason="A mistake.")
     warehouse.commit(first)
@@ -100,7 +98,7 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse: Warehouse
 
 
 @pytest.mark.slow
-def test_the_past_knows_of_no_later_withdrawal(warehouse: Warehouse) -> None:
+def test_the_past_knows_of_no_later_withdrawal(warehouse):
     record = evaluated("ads", DAY, hour=1, reason="First.")
     warehouse.commit(record)
     time.sleep(0.01)
@@ -111,7 +109,7 @@ def test_the_past_knows_of_no_later_withdrawal(warehouse: Warehouse) -> None:
     assert reasons(Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC))) == []
 
 
-def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> None:
+def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse):
     record = evaluated("ads", DAY)
     warehouse.commit(record)
     audit_id = record.audit.audit_id
@@ -131,9 +129,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse: Warehouse) -> No
 @pytest.mark.parametrize(
     "zone", rest_slow(["UTC", "Pacific/Kiritimati", "America/New_York"], always=2)
 )
-def test_a_moment_without_a_zone_is_utc_on_every_machine(
-    warehouse: Warehouse, zone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_moment_without_a_zone_is_utc_on_every_machine(warehouse, zone, monkeypatch):
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -154,7 +150,7 @@ def at(warehouse: Warehouse, hour: float) -> Warehouse:
 
 
 @pytest.mark.slow
-def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse: Warehouse) -> None:
+def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse):
     records = [
         failed("ads", DAY, hour=1, reason="No labels."),
         evaluated("ads", DAY, hour=2, reason="Fine."),
@@ -170,7 +166,7 @@ def test_what_was_known_at_any_past_time_is_read_from_the_rows(warehouse: Wareho
 
 
 @pytest.mark.slow
-def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Warehouse) -> None:
+def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse):
     put_rows(warehouse, [evaluated("ads", DAY, hour=1), evaluated("ads", DAY, hour=2)])
     rows = {}
     for hour in (0, 1, 2):
@@ -184,6 +180,6 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse: Wa
     assert query(at(warehouse, 1), "from promises").height == 2
 
 
-def test_the_past_is_only_read(warehouse: Warehouse) -> None:
+def test_the_past_is_only_read(warehouse):
     with pytest.raises(TerminalError, match="only read"):
         at(warehouse, 0).commit(evaluated("ads", DAY))

@@ -37,7 +37,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 @pytest.fixture(scope="module")
-def written_once(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def written_once(tmp_path_factory):
     """Return a warehouse of two records, to be copied and never changed."""
     warehouse = Warehouse(str(tmp_path_factory.mktemp("two-records") / "warehouse"))
     warehouse.commit(evaluated("ads", DAY))
@@ -46,7 +46,7 @@ def written_once(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture
-def warehouse(written_once: Warehouse, tmp_path: pathlib.Path) -> Warehouse:
+def warehouse(written_once, tmp_path):
     shutil.copytree(written_once.uri, tmp_path / "warehouse")
     return Warehouse(str(tmp_path / "warehouse"))
 
@@ -60,9 +60,7 @@ def put_damage(path: pathlib.Path, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("reading", rest_slow(READINGS, always=2))
-def test_a_damaged_data_file_is_a_sentence(
-    warehouse: Warehouse, reading: str, damage: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_data_file_is_a_sentence(warehouse, reading, damage, capfd):
     (path, *_) = sorted(pathlib.Path(warehouse.path("audits")).glob("*.parquet"))
     put_damage(path, damage)
     with pytest.raises(TerminalError) as caught:
@@ -72,7 +70,7 @@ def test_a_damaged_data_file_is_a_sentence(
 
 
 @pytest.mark.parametrize("damage", ["cut in half", "overwritten"])
-def test_a_damaged_log_is_a_sentence(warehouse: Warehouse, damage: str) -> None:
+def test_a_damaged_log_is_a_sentence(warehouse, damage):
     log = pathlib.Path(warehouse.path("audits")) / "_delta_log" / f"{2:020}.json"
     put_damage(log, damage)
     for attempt in (*READINGS.values(), lambda of: of.commit(failed("new", DAY)), compact):
@@ -109,14 +107,12 @@ def test_a_damaged_log_is_a_sentence(warehouse: Warehouse, damage: str) -> None:
         ("/w", "Permission denied (os error 13)", TerminalError, "Permission denied"),
     ],
 )
-def test_what_storage_says_decides_whether_to_try_again(
-    place: str, said: str, kind: type[Exception], words: str
-) -> None:
+def test_what_storage_says_decides_whether_to_try_again(place, said, kind, words):
     with pytest.raises(kind, match=words), readable(place):
         raise OSError(said)
 
 
-def test_what_is_no_fault_of_the_files_passes() -> None:
+def test_what_is_no_fault_of_the_files_passes():
     with pytest.raises(KeyboardInterrupt), readable("/w"):
         raise KeyboardInterrupt
     with pytest.raises(ZeroDivisionError), readable("/w"):
@@ -134,8 +130,8 @@ def test_what_is_no_fault_of_the_files_passes() -> None:
     ],
 )
 def test_a_torn_answer_is_asked_for_again_and_one_that_stays_torn_is_told(
-    waits: list[float], said: str, torn: int, raised: type[Exception] | None, tries: int
-) -> None:
+    waits, said, torn, raised, tries
+):
     asked = []
 
     def ask() -> str:
@@ -150,7 +146,7 @@ def test_a_torn_answer_is_asked_for_again_and_one_that_stays_torn_is_told(
     assert len(waits) == tries - 1
 
 
-def test_rows_that_readers_would_see_otherwise_are_refused(warehouse: Warehouse) -> None:
+def test_rows_that_readers_would_see_otherwise_are_refused(warehouse):
     """`show` left out a row by a deletion vector, and `sql` and exports had it."""
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7} | features

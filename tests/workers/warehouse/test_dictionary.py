@@ -6,21 +6,21 @@ from workers.warehouse.tables import TABLES
 
 
 @pytest.fixture(scope="module")
-def written() -> str:
+def written():
     return document()
 
 
-def test_the_documentation_is_what_the_code_says(written: str) -> None:
+def test_the_documentation_is_what_the_code_says(written):
     assert FILE.read_text(encoding="utf-8") == written, "run make docs"
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-def test_every_table_and_view_has_its_section(name: str, written: str) -> None:
+def test_every_table_and_view_has_its_section(name, written):
     assert f"\n## {name}" in written
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_column_is_described_in_a_sentence(name: str, written: str) -> None:
+def test_every_column_is_described_in_a_sentence(name, written):
     for column, field in TABLES[name].row.model_fields.items():
         assert field.description, column
         assert field.description.endswith("."), column

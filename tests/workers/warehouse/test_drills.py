@@ -12,7 +12,6 @@ from tests.support.warehouse import evaluated, failed, put_rows, with_wealth
 from workers.warehouse.night_windows import against_claim, drill_nights, drill_refuted_after
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.store import Warehouse
 
 STORED = {
     "standing_price": 0.0,
@@ -54,7 +53,7 @@ def after(
     return drill_refuted_after(night or claim(), nights, **given)
 
 
-def test_a_drill_is_refuted_by_its_nights_together_by_one_alone_or_never() -> None:
+def test_a_drill_is_refuted_by_its_nights_together_by_one_alone_or_never():
     together = after([drilled(number) for number in range(14)])
     assert together is not None
     assert 5 < together < 10
@@ -65,7 +64,7 @@ def test_a_drill_is_refuted_by_its_nights_together_by_one_alone_or_never() -> No
     assert after([]) is None
 
 
-def test_only_nights_up_to_this_one_since_the_models_first_count() -> None:
+def test_only_nights_up_to_this_one_since_the_models_first_count():
     nights = [drilled(number, 50.0 * (number == 4)) for number in range(9)]
     assert after(nights) == 5
     assert after(nights, claim(day=DAY + dt.timedelta(days=4))) == 5
@@ -92,9 +91,7 @@ def test_only_nights_up_to_this_one_since_the_models_first_count() -> None:
         ({}, {"epsilon_declared": float(WINDOW_EPSILONS[-1]) + 0.1}, False),
     ],
 )
-def test_evidence_says_something_of_claims_that_are_no_weaker(
-    own: dict[str, Any], other: dict[str, Any], says: bool
-) -> None:
+def test_evidence_says_something_of_claims_that_are_no_weaker(own, other, says):
     assert (against_claim(drilled(0, **own), claim(**other)) is not None) is says
     assert (after([drilled(0, 90.0, **own)], claim(**other)) == 1) is says
 
@@ -108,9 +105,7 @@ def test_evidence_says_something_of_claims_that_are_no_weaker(
         ("add_remove", "replace", 0.25),
     ],
 )
-def test_a_claim_under_another_relation_is_held_against_its_own(
-    own: str, other: str, epsilon: float
-) -> None:
+def test_a_claim_under_another_relation_is_held_against_its_own(own, other, epsilon):
     for lower, alone in ((epsilon - 1e-6, False), (epsilon, True)):
         night = drilled(0, neighbors=own, epsilon_lower=lower)
         found = against_claim(night, claim(neighbors=other))
@@ -121,7 +116,7 @@ def test_a_claim_under_another_relation_is_held_against_its_own(
         np.testing.assert_array_equal(found["claimed_log_wealth"], night["log_wealth"][:, place])
 
 
-def test_a_claim_between_two_points_is_held_against_the_larger() -> None:
+def test_a_claim_between_two_points_is_held_against_the_larger():
     """At the larger point the e-values are smaller: it is never refuted too soon."""
     step = WINDOW_EPSILONS[9] - WINDOW_EPSILONS[8]
     night = drilled(0)
@@ -135,7 +130,7 @@ def test_a_claim_between_two_points_is_held_against_the_larger() -> None:
         np.testing.assert_array_equal(found["claimed_log_wealth"], night["log_wealth"][:, place])
 
 
-def test_a_drill_whose_holdout_comes_again_is_averaged_as_a_models_nights_are() -> None:
+def test_a_drill_whose_holdout_comes_again_is_averaged_as_a_models_nights_are():
     """Its nights were multiplied, and a learner that forgets would have read as seen."""
     same = [drilled(number, holdout_sketch="c8c9") for number in range(14)]
     new = [drilled(number, holdout_sketch=f"{number:02x}{number:02x}") for number in range(14)]
@@ -151,7 +146,7 @@ def audit(model: str, ahead: int, wealth: float, **changes: Any) -> AuditRecord:
     return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=(0.0,) * STRATEGIES)
 
 
-def test_drills_are_read_of_counted_nights_of_labels_alone(warehouse: Warehouse) -> None:
+def test_drills_are_read_of_counted_nights_of_labels_alone(warehouse):
     put_rows(
         warehouse,
         [
@@ -178,9 +173,7 @@ def test_drills_are_read_of_counted_nights_of_labels_alone(warehouse: Warehouse)
     ("wealth", "verdict", "code"),
     [(0.0, "inconclusive", "learner_forgets"), (9.0, "not_refuted", None)],
 )
-def test_a_models_verdict_waits_for_its_drill(
-    warehouse: Warehouse, wealth: float, verdict: str, code: str | None
-) -> None:
+def test_a_models_verdict_waits_for_its_drill(warehouse, wealth, verdict, code):
     put_rows(
         warehouse,
         [audit("private", 0, 0.0, drill="twin"), audit("twin", 0, wealth), audit("lone", 0, 0.0)],

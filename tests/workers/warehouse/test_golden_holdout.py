@@ -118,7 +118,7 @@ def accused(nights: list[SeriesNight]) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
-def test_nights_beside_a_golden_holdout_accuse_nobody() -> None:
+def test_nights_beside_a_golden_holdout_accuse_nobody():
     """Four series, seeds 0 to 3: 16 windows of 7, 4 of 28, 4 standings, each exact and public.
 
     None is above 0. As products, without sketches, some of each kind are: of 16 series (seeds 0 to
@@ -134,7 +134,7 @@ def test_nights_beside_a_golden_holdout_accuse_nobody() -> None:
 
 
 @pytest.mark.slow
-def test_nights_with_fresh_holdouts_lose_nothing() -> None:
+def test_nights_with_fresh_holdouts_lose_nothing():
     """Two series in which the target knows labels by 0.15, seeds 10 and 11: the same to the bit.
 
     All are found by the window of 28 nights and by the standing.

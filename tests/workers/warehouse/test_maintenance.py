@@ -24,7 +24,7 @@ DAYS = [DAY + dt.timedelta(days=number) for number in range(3)]
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def written(tmp_path_factory):
     """Return a warehouse to be copied and never changed."""
     warehouse = Warehouse(str(tmp_path_factory.mktemp("written") / "warehouse"))
     for number, day in enumerate(DAYS):
@@ -36,7 +36,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture
-def warehouse(written: Warehouse, tmp_path: pathlib.Path) -> Warehouse:
+def warehouse(written, tmp_path):
     shutil.copytree(written.uri, tmp_path / "warehouse")
     return Warehouse(str(tmp_path / "warehouse"))
 
@@ -57,7 +57,7 @@ def files(warehouse: Warehouse, table: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> None:
+def test_compaction_changes_the_files_and_no_answer(warehouse):
     before = answers(warehouse)
     done = {table.table: table for table in compact(warehouse)}
     assert (done["audits"].files_before, done["audits"].files_after) == (7, 1)
@@ -70,9 +70,7 @@ def test_compaction_changes_the_files_and_no_answer(warehouse: Warehouse) -> Non
 
 
 @pytest.mark.slow
-def test_only_tables_with_too_many_files_are_compacted_by_a_night(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_tables_with_too_many_files_are_compacted_by_a_night(warehouse, monkeypatch):
     before = answers(warehouse)
     assert compact_crowded(warehouse) == []
     monkeypatch.setattr(maintenance, "MOST_FILES", 6)
@@ -81,9 +79,7 @@ def test_only_tables_with_too_many_files_are_compacted_by_a_night(
     assert_same(answers(warehouse), before)
 
 
-def test_a_table_that_another_writer_wins_is_left_to_the_next_night(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_table_that_another_writer_wins_is_left_to_the_next_night(warehouse, monkeypatch, caplog):
     monkeypatch.setattr(maintenance, "MOST_FILES", 6)
 
     def lost(*_: object) -> None:
@@ -95,7 +91,7 @@ def test_a_table_that_another_writer_wins_is_left_to_the_next_night(
 
 
 @pytest.mark.slow
-def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> None:
+def test_old_files_that_were_replaced_only_now_stay(warehouse):
     before = answers(warehouse)
     age(warehouse, days=3)
     assert {table.files_deleted for table in compact(warehouse, kept_days=2)} == {0}
@@ -104,7 +100,7 @@ def test_old_files_that_were_replaced_only_now_stay(warehouse: Warehouse) -> Non
 
 
 @pytest.mark.slow
-def test_files_replaced_longer_ago_than_is_kept_go(warehouse: Warehouse) -> None:
+def test_files_replaced_longer_ago_than_is_kept_go(warehouse):
     before = answers(warehouse)
     deltalake.DeltaTable(warehouse.path("audits")).optimize.compact()
     age(warehouse, days=3)
@@ -116,13 +112,13 @@ def test_files_replaced_longer_ago_than_is_kept_go(warehouse: Warehouse) -> None
 
 
 @pytest.mark.parametrize("days", [0, -1])
-def test_files_that_someone_may_be_reading_are_kept(warehouse: Warehouse, days: int) -> None:
+def test_files_that_someone_may_be_reading_are_kept(warehouse, days):
     with pytest.raises(TerminalError, match="1 day or more"):
         compact(warehouse, kept_days=days)
 
 
 @pytest.mark.slow
-def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehouse) -> None:
+def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse):
     shares = [
         [evaluated(f"model-{process}", day, hour=n) for n, day in enumerate(DAYS)]
         for process in range(2)
@@ -143,7 +139,7 @@ def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse: Warehous
 
 
 @pytest.mark.slow
-def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> None:
+def test_rows_are_deleted_only_where_asked_and_whole(warehouse):
     before = answers(warehouse)
     assert delete_before(warehouse, DAYS[0]) == 0
     assert_same(answers(warehouse), before)
@@ -157,9 +153,7 @@ def test_rows_are_deleted_only_where_asked_and_whole(warehouse: Warehouse) -> No
 
 
 @pytest.mark.slow
-def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_that_was_cut_off_is_completed_by_the_next(warehouse, monkeypatch):
     retry, seen = Warehouse.retry, []
 
     def cut_off(self: Warehouse, table: str, change: object) -> object:
@@ -178,7 +172,7 @@ def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
     assert warehouse.scan("audit_bounds").collect().height == 4
 
 
-def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path) -> None:
+def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path):
     assert compact(Warehouse(str(tmp_path))) == []
     assert delete_before(Warehouse(str(tmp_path)), DAY) == 0
     assert KEPT_DAYS == 30
@@ -187,8 +181,8 @@ def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path: pathlib.Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("deleting", [False, True])
 def test_a_compaction_that_another_overtakes_doubles_and_brings_back_no_row(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, deleting: bool
-) -> None:
+    warehouse, monkeypatch, deleting
+):
     """Both have opened the table: `optimize.compact` of deltalake 1.6 doubled its rows here."""
     before = answers(warehouse)
     rewrite, others = maintenance.rewrite, list[Any]()
@@ -209,9 +203,7 @@ def test_a_compaction_that_another_overtakes_doubles_and_brings_back_no_row(
         assert_same(answers(warehouse), before)
 
 
-def test_a_large_table_is_compacted_once_it_has_many_files(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_table_is_compacted_once_it_has_many_files(warehouse, monkeypatch):
     monkeypatch.setattr(maintenance, "_LARGE_BYTES", 1)
     left = {one.table: one for one in compact(warehouse)}["audits"]
     assert left.files_before == left.files_after == 7

@@ -70,7 +70,7 @@ STAY = [
 
 
 @pytest.mark.parametrize("code", [None, FEW, *STAY, ReasonCode.PROXY_WRONG])
-def test_a_violation_stands_whatever_tonight_says(code: ReasonCode | None) -> None:
+def test_a_violation_stands_whatever_tonight_says(code):
     together, earlier = ReasonCode.NIGHTS_TOGETHER, ReasonCode.EARLIER_NIGHT
     assert read(night(code), refuted=True) is together
     assert read(night(code), open_violation=True) is earlier
@@ -79,24 +79,24 @@ def test_a_violation_stands_whatever_tonight_says(code: ReasonCode | None) -> No
     assert read(undeclared, open_violation=True) is earlier
 
 
-def test_a_night_that_refutes_alone_is_named_first() -> None:
+def test_a_night_that_refutes_alone_is_named_first():
     this = night(ReasonCode.THIS_NIGHT)
     assert read(this, refuted=True, open_violation=True, sees_from=0.6) is ReasonCode.THIS_NIGHT
     assert read(this, sees_from=0.6, ceiling=9.0) is ReasonCode.THIS_NIGHT
 
 
 @pytest.mark.parametrize("code", STAY)
-def test_no_other_night_takes_a_doubt_or_an_empty_declaration_back(code: ReasonCode) -> None:
+def test_no_other_night_takes_a_doubt_or_an_empty_declaration_back(code):
     assert read(night(code), sees_from=0.6, ceiling=9.0) is code
     assert read(night(code), repeat=True, conclusive_after=2, nights=1) is code
 
 
-def test_where_nothing_is_declared_nothing_is_concluded() -> None:
+def test_where_nothing_is_declared_nothing_is_concluded():
     for code in (ReasonCode.NOTHING_DECLARED, ReasonCode.LABELS_PRIVATISED):
         assert read(night(code, epsilon_declared=None), sees_from=0.1) is code
 
 
-def test_nights_together_acquit_by_the_least_leak_that_they_or_tonight_would_have_seen() -> None:
+def test_nights_together_acquit_by_the_least_leak_that_they_or_tonight_would_have_seen():
     for code in (FEW, SMALL, ReasonCode.PROXY_WRONG):
         assert read(night(code), sees_from=NEEDED) is None
         assert read(night(code), sees_from=NEEDED + 1e-9) is code
@@ -105,19 +105,19 @@ def test_nights_together_acquit_by_the_least_leak_that_they_or_tonight_would_hav
 
 
 @pytest.mark.parametrize("ceiling", [0.49, 0.2, 0.0, None])
-def test_nothing_is_acquitted_at_a_ceiling_below_the_declaration(ceiling: float | None) -> None:
+def test_nothing_is_acquitted_at_a_ceiling_below_the_declaration(ceiling):
     assert read(night(), ceiling=ceiling, sees_from=0.6) is SMALL
     assert read(night(), ceiling=0.5, sees_from=0.6) is None
 
 
-def test_a_learner_whose_drill_is_not_refuted_is_acquitted_of_nothing() -> None:
+def test_a_learner_whose_drill_is_not_refuted_is_acquitted_of_nothing():
     assert read(night(), drill_refuted=False) is ReasonCode.LEARNER_FORGETS
     assert read(night(), drill_refuted=True) is None
     assert read(night(FEW), drill_refuted=False) is FEW, "what is too small comes first"
     assert read(night(), drill_refuted=False, refuted=True) is ReasonCode.NIGHTS_TOGETHER
 
 
-def test_why_nights_are_not_conclusive_is_what_mends_it_soonest() -> None:
+def test_why_nights_are_not_conclusive_is_what_mends_it_soonest():
     """Nights that repeat, nights to come, the proxy, a larger holdout, and size."""
     soon = {"nights": 3, "conclusive_after": 7}
     large = night(FEW, holdout_needed=900)
@@ -138,14 +138,12 @@ def test_why_nights_are_not_conclusive_is_what_mends_it_soonest() -> None:
     ("nights", "after", "missing"),
     [(1, 2, 1), (3, 7, 4), (1, 1 + SOON, SOON), (1, 2 + SOON, None), (9, 9, 1), (0, None, None)],
 )
-def test_nights_are_missing_within_four_weeks_or_not_at_all(
-    nights: int, after: int | None, missing: int | None
-) -> None:
+def test_nights_are_missing_within_four_weeks_or_not_at_all(nights, after, missing):
     assert Standing(nights=nights, conclusive_after=after).missing == missing
     assert Standing(nights=nights, conclusive_after=after, repeat=True).missing is None
 
 
-def test_the_least_of_no_figures_is_none() -> None:
+def test_the_least_of_no_figures_is_none():
     assert (least(None, 2.0, 1.0), least(None, 0.0), least(None)) == (1.0, 0.0, None)
 
 
@@ -156,7 +154,7 @@ def still(*nights: dict[str, Any], refuted: tuple[int, ...] = ()) -> list[bool]:
     return open_violations(nights, [place in refuted for place in range(len(nights))])
 
 
-def test_a_violation_begins_with_a_night_alone_or_together_and_a_clean_one_resolves_it() -> None:
+def test_a_violation_begins_with_a_night_alone_or_together_and_a_clean_one_resolves_it():
     assert still(night(), night(THIS), night(), night()) == [False, True, False, False]
     assert still(night(), night(FEW), night(), refuted=(1,)) == [False, True, False]
     assert still(night(THIS), night(refuted=True), refuted=(0, 1)) == [True, True]
@@ -164,11 +162,11 @@ def test_a_violation_begins_with_a_night_alone_or_together_and_a_clean_one_resol
 
 
 @pytest.mark.parametrize("code", [FEW, SMALL, *STAY, ReasonCode.PROXY_WRONG])
-def test_no_night_that_is_not_conclusive_resolves_a_violation(code: ReasonCode) -> None:
+def test_no_night_that_is_not_conclusive_resolves_a_violation(code):
     assert still(night(THIS), night(code), night(code)) == [True] * 3
 
 
-def test_a_violation_expires_after_four_weeks_without_another() -> None:
+def test_a_violation_expires_after_four_weeks_without_another():
     for ahead, expected in ((REACH, True), (REACH + 1, False)):
         assert still(night(THIS), night(FEW, ahead=ahead)) == [True, expected]
     again = night(THIS), night(THIS, ahead=20), night(FEW, ahead=20 + REACH)
@@ -185,7 +183,7 @@ def test_a_violation_expires_after_four_weeks_without_another() -> None:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_a_night_of_other_labels_resolves_nothing(other: dict[str, Any]) -> None:
+def test_a_night_of_other_labels_resolves_nothing(other):
     assert still(night(THIS), night(**other), night()) == [True, True, False]
     if next(iter(other)) in {"dataset", "label_column"}:
         unknown = dict.fromkeys(other)
@@ -197,9 +195,7 @@ def test_a_night_of_other_labels_resolves_nothing(other: dict[str, Any]) -> None
     [{"epsilon_declared": 0.6}, {"delta_declared": 1e-6}, {"neighbors": "add_remove"}],
     ids=lambda other: next(iter(other)),
 )
-def test_under_another_claim_nothing_is_violated_and_nothing_resolved(
-    other: dict[str, Any],
-) -> None:
+def test_under_another_claim_nothing_is_violated_and_nothing_resolved(other):
     nights = night(THIS), night(**other), night(FEW), night(THIS, **other), night()
     assert still(*nights) == [True, False, True, True, False]
     assert still(*nights, night(FEW, **other))[-1] is True

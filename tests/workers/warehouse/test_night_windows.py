@@ -68,7 +68,7 @@ def found(warehouse: Warehouse, number: int, *, model: str = "ads") -> dict[str,
 
 
 @pytest.mark.slow
-def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse) -> None:
+def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse):
     """Nights 0..39 without 30 and 31: 28 days up to 36 hold 26 nights."""
     played = [number for number in range(40) if number not in {30, 31}]
     put_rows(warehouse, [night(number) for number in played])
@@ -80,7 +80,7 @@ def test_windows_hold_the_nights_of_their_days_and_no_other(warehouse: Warehouse
     assert found(warehouse, 39)["epsilon_lower_28_days"] > found(warehouse, 0)["epsilon_standing"]
 
 
-def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse: Warehouse) -> None:
+def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse):
     """The largest strategy, 2 above it."""
 
     def largest(number: int) -> np.ndarray:
@@ -100,7 +100,7 @@ def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse: Warehouse
 
 
 @pytest.mark.slow
-def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) -> None:
+def test_a_superseded_night_counts_as_it_was_recomputed(warehouse):
     put_rows(warehouse, [night(number) for number in range(4)])
     loud = tuple((levels(1) + 5.0).ravel().tolist())
     warehouse.commit(night(1, hour=1, reason="Loud.", window_log_wealth=loud))
@@ -129,9 +129,7 @@ def test_a_superseded_night_counts_as_it_was_recomputed(warehouse: Warehouse) ->
     ),
     ids=lambda change: next(iter(change)),
 )
-def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
-    warehouse: Warehouse, change: dict[str, Any]
-) -> None:
+def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(warehouse, change):
     put_rows(
         warehouse, [night(number, **(change if number in {2, 3} else {})) for number in range(6)]
     )
@@ -144,7 +142,7 @@ def test_nights_under_another_claim_are_in_no_window_and_begin_a_standing(
 
 
 @pytest.mark.slow
-def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
+def test_nights_of_one_holdout_are_averaged(warehouse):
     """Nights 0 to 9 draw a new holdout each; from night 10 on it is night 9's."""
     nights = [night(n, holdout_sketch=bytes([min(n, 9)]).hex()) for n in range(20)]
     put_rows(warehouse, nights)
@@ -161,7 +159,7 @@ def test_nights_of_one_holdout_are_averaged(warehouse: Warehouse) -> None:
     assert found(warehouse, 9)["nights_averaged"] is False
 
 
-def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse) -> None:
+def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse):
     put_rows(
         warehouse,
         [night(number, epsilon_declared=0.5 if number < 3 else 9.0) for number in range(6)],
@@ -171,7 +169,7 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse: Warehouse
 
 
 @pytest.mark.slow
-def test_a_standing_begins_anew_after_its_nights(warehouse: Warehouse) -> None:
+def test_a_standing_begins_anew_after_its_nights(warehouse):
     put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 3)])
     last = STANDING_NIGHTS - 1
     assert found(warehouse, last)["epsilon_standing"] == standing(range(STANDING_NIGHTS))
@@ -179,9 +177,7 @@ def test_a_standing_begins_anew_after_its_nights(warehouse: Warehouse) -> None:
     assert found(warehouse, last + 3)["epsilon_standing"] == standing(range(last + 1, last + 4))
 
 
-def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own(
-    warehouse: Warehouse,
-) -> None:
+def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own(warehouse):
     """The window's wealth and price are not the standing's."""
     price, numbers = 1e-4, range(WINDOW_NIGHTS + 2)
     put_rows(
@@ -210,7 +206,7 @@ def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own
     assert found(warehouse, last + 1)["epsilon_standing"] == expected(range(last + 1, last + 2))
 
 
-def test_a_night_is_judged_at_its_own_significance(warehouse: Warehouse) -> None:
+def test_a_night_is_judged_at_its_own_significance(warehouse):
     put_rows(warehouse, [night(number, significance=0.2) for number in range(4)])
     row = found(warehouse, 3)
     assert row["epsilon_lower_28_days"] == window(range(4), significance=0.2)
@@ -219,7 +215,7 @@ def test_a_night_is_judged_at_its_own_significance(warehouse: Warehouse) -> None
 
 
 @pytest.mark.slow
-def test_a_standing_holds_each_night_against_its_own_declaration(warehouse: Warehouse) -> None:
+def test_a_standing_holds_each_night_against_its_own_declaration(warehouse):
     for model, declared in (("less", 1.0), ("more", 9.0), ("none", None)):
         put_rows(
             warehouse,
@@ -233,7 +229,7 @@ def test_a_standing_holds_each_night_against_its_own_declaration(warehouse: Ware
     assert told == {"less": (True, 12), "more": (False, 12), "none": (False, 0)}
 
 
-def test_each_model_and_each_secret_has_windows_of_its_own(warehouse: Warehouse) -> None:
+def test_each_model_and_each_secret_has_windows_of_its_own(warehouse):
     others = [night(number, hour=1, reason="Of whole records.") for number in (0, 1)]
     audits = [each.audit.model_copy(update={"secret": "membership"}) for each in others]
     told = [
@@ -250,7 +246,7 @@ def test_each_model_and_each_secret_has_windows_of_its_own(warehouse: Warehouse)
 
 
 @pytest.mark.slow
-def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> None:
+def test_what_is_asked_for_does_not_change_the_answer(warehouse):
     """Windows reach back beyond the start of a standing, on night 27, to their first day."""
     declared = {number: {"classes": 2 if number < 27 else 3} for number in range(30)}
     put_rows(warehouse, [night(number, **declared[number]) for number in range(30)])
@@ -266,7 +262,7 @@ def test_what_is_asked_for_does_not_change_the_answer(warehouse: Warehouse) -> N
 
 
 @pytest.mark.slow
-def test_two_nights_that_lie_far_apart_are_asked_about_at_once(warehouse: Warehouse) -> None:
+def test_two_nights_that_lie_far_apart_are_asked_about_at_once(warehouse):
     """The nights between, in no window or standing of the two, were missed: a KeyError."""
     put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 40)])
     chosen = [START, START + dt.timedelta(days=STANDING_NIGHTS + 39)]
@@ -276,14 +272,14 @@ def test_two_nights_that_lie_far_apart_are_asked_about_at_once(warehouse: Wareho
     assert asked == [window([0]), window(last)]
 
 
-def test_a_claim_that_changes_on_the_second_night_begins_a_standing(warehouse: Warehouse) -> None:
+def test_a_claim_that_changes_on_the_second_night_begins_a_standing(warehouse):
     numbers = range(6)
     declared = {"neighbors": "add_remove"}
     put_rows(warehouse, [night(number, **declared if number else {}) for number in numbers])
     assert found(warehouse, 5)["epsilon_standing"] == standing(numbers[1:]) < standing(numbers)
 
 
-def test_a_standing_that_began_later_is_as_long(warehouse: Warehouse) -> None:
+def test_a_standing_that_began_later_is_as_long(warehouse):
     """Claimed anew on night 3, at a price of delta: nights 3 to 30 are 28, night 31 the next."""
     price = 1e-6
     declared = {number: {"classes": 3} if number >= 3 else {} for number in range(33)}
@@ -295,7 +291,7 @@ def test_a_standing_that_began_later_is_as_long(warehouse: Warehouse) -> None:
         assert found(warehouse, number)["epsilon_standing"] == expected
 
 
-def test_nights_of_earlier_methods_stand_in_no_window(warehouse: Warehouse) -> None:
+def test_nights_of_earlier_methods_stand_in_no_window(warehouse):
     put_rows(warehouse, [night(0, window_price=None, standing_price=None), night(1), night(2)])
     assert found(warehouse, 2)["epsilon_lower_28_days"] == window([1, 2])
     assert epsilon_windows(warehouse, warehouse.current()).height == 2
@@ -303,7 +299,7 @@ def test_nights_of_earlier_methods_stand_in_no_window(warehouse: Warehouse) -> N
     assert joined["epsilon_lower_28_days"].to_list()[0] is None
 
 
-def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> None:
+def test_qvalues_are_those_of_the_models_of_one_night(warehouse):
     evalues: dict[int, list[float | None]] = {0: [100.0, 2.0, None], 1: [3.0, 50.0, 50.0]}
     put_rows(
         warehouse,
@@ -322,7 +318,7 @@ def test_qvalues_are_those_of_the_models_of_one_night(warehouse: Warehouse) -> N
     assert joined["epsilon_lower_28_days"].is_null().to_list() == [False] * 6 + [True]
 
 
-def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse: Warehouse) -> None:
+def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse):
     """Also under another claim: a standing went on with it, or began anew behind it."""
     loud = tuple((levels(2) + 5.0).ravel().tolist())
     chosen = {"exploratory": True, "window_log_wealth": loud, "family": "pure"}
@@ -352,9 +348,7 @@ def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]
     return found.sort("day").to_dict(as_series=False)
 
 
-def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(tmp_path):
     """One repeated holdout on the second night silenced the standing, and nobody was notified.
 
     After a standing was violated, its bound fell from 0.7 to 0.
@@ -375,7 +369,7 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(
 
 
 @pytest.mark.slow
-def test_the_order_in_which_nights_are_backfilled_changes_nothing(tmp_path: pathlib.Path) -> None:
+def test_the_order_in_which_nights_are_backfilled_changes_nothing(tmp_path):
     """Windows and standings of 12 nights, committed in three orders, are those of their days."""
     seen = []
     for order in range(3):
@@ -394,9 +388,7 @@ def test_the_order_in_which_nights_are_backfilled_changes_nothing(tmp_path: path
 
 
 @pytest.mark.slow
-def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(
-    warehouse: Warehouse,
-) -> None:
+def test_nights_that_refuted_together_stay_so_whatever_labels_come_later(warehouse):
     """Ten such nights, each audited again with labels of noise, refuted nothing together."""
 
     def standings() -> pl.DataFrame:

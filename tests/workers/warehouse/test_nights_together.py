@@ -66,9 +66,7 @@ def is_folded(warehouse: Warehouse, *models: str) -> bool:
     return set(folded_models(warehouse, models)) >= set(models)
 
 
-def test_a_commit_folds_its_nights_and_readers_derive_nothing(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_folds_its_nights_and_readers_derive_nothing(warehouse, monkeypatch):
     commit_nights(warehouse, [night(model, ahead, 0.5) for model in MODELS for ahead in range(3)])
     assert is_folded(warehouse, *MODELS)
     expected = check(warehouse)
@@ -77,7 +75,7 @@ def test_a_commit_folds_its_nights_and_readers_derive_nothing(
     assert expected["nights_together"].to_list().count(3) == len(MODELS)
 
 
-def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse: Warehouse) -> None:
+def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse):
     for ahead in (0, 1, 3, 4):
         commit_nights(warehouse, [night("ads", ahead, 0.5)])
     before = warehouse.scan("audit_nights").collect().height
@@ -87,7 +85,7 @@ def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse: Warehous
     assert check(warehouse)["refuted_together"].to_list().count(True) == 3
 
 
-def test_withdrawing_and_repeating_an_audit_fold_again(warehouse: Warehouse) -> None:
+def test_withdrawing_and_repeating_an_audit_fold_again(warehouse):
     accuses = night("ads", 1, 9.0)
     commit_nights(warehouse, [night("ads", 0, 0.1), accuses, night("ads", 2, 0.1)])
     assert check(warehouse)["refuted_together"].any()
@@ -99,7 +97,7 @@ def test_withdrawing_and_repeating_an_audit_fold_again(warehouse: Warehouse) -> 
     check(warehouse)
 
 
-def test_a_drills_night_folds_the_models_whose_drill_it_is(warehouse: Warehouse) -> None:
+def test_a_drills_night_folds_the_models_whose_drill_it_is(warehouse):
     commit_nights(warehouse, [night("ads", 0, 0.1)])
     assert check(warehouse)["drill_refuted_after"].to_list() == [None]
     commit_nights(warehouse, [night("twin", 0, 9.0, epsilon_lower=0.6)])
@@ -107,9 +105,7 @@ def test_a_drills_night_folds_the_models_whose_drill_it_is(warehouse: Warehouse)
     assert 1 in check(warehouse)["drill_refuted_after"].to_list()
 
 
-def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(warehouse, monkeypatch):
     commit_nights(warehouse, [night("ads", 0, 0.5)])
     with monkeypatch.context() as cut:
         cut.setattr(folding, "fold", lambda *_: None)
@@ -121,9 +117,7 @@ def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(
     assert check(warehouse).height == 3
 
 
-def test_a_failed_night_leaves_nothing_to_derive(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_night_leaves_nothing_to_derive(warehouse, monkeypatch):
     """Each reader derived a model's nights anew, and the next commit folded all of them."""
     commit_nights(warehouse, [night("ads", ahead, 0.5) for ahead in range(4)])
     commit_nights(warehouse, [failed("ads", DAY + dt.timedelta(days=5)), failed("new", DAY)])
@@ -137,9 +131,7 @@ def test_a_failed_night_leaves_nothing_to_derive(
     assert read.height == expected.height + 1
 
 
-def test_rows_of_audits_that_were_deleted_count_no_more(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_audits_that_were_deleted_count_no_more(warehouse, monkeypatch):
     """As many rows as before the deletion were taken for the same rows."""
     commit_nights(warehouse, [night("ads", ahead, 9.0) for ahead in range(4)])
     assert check(warehouse)["refuted_together"].all()
@@ -155,7 +147,7 @@ def test_rows_of_audits_that_were_deleted_count_no_more(
     check(warehouse)
 
 
-def test_what_was_known_then_is_read_as_it_was(warehouse: Warehouse) -> None:
+def test_what_was_known_then_is_read_as_it_was(warehouse):
     commit_nights(warehouse, [night("ads", 0, 0.5), night("ads", 1, 0.5)])
     then, read = dt.datetime.now(dt.UTC), check(warehouse)
     withdraw_night(warehouse, read["audit_id"][0], "The wrong lake.")
@@ -163,7 +155,7 @@ def test_what_was_known_then_is_read_as_it_was(warehouse: Warehouse) -> None:
     assert_frame_equal(nights_together(past, asked(past)).sort("audit_id"), read)
 
 
-def test_ten_writers_at_once_leave_what_follows_from_all(warehouse: Warehouse) -> None:
+def test_ten_writers_at_once_leave_what_follows_from_all(warehouse):
     commit_nights(warehouse, [night("ads", 0, 0.2)])
     nights = [night("ads", 10 - place, 0.1 * place) for place in range(10)]
     with ThreadPoolExecutor(10) as pool:
@@ -176,9 +168,7 @@ def test_ten_writers_at_once_leave_what_follows_from_all(warehouse: Warehouse) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_reads_as_from_scratch(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_any_history_reads_as_from_scratch(warehouse, monkeypatch, seed):
     """Commits in any order, repeated, superseded, failed, withdrawn, cut off before a fold."""
     choose = random.Random(seed)  # noqa: S311
     fold, committed = folding.fold, list[AuditRecord]()
@@ -234,25 +224,21 @@ def told(warehouse: Warehouse, *records: AuditRecord) -> list[tuple[str, str | N
     return found.select("verdict_together", "reason_code_together").rows()
 
 
-def test_a_violation_goes_on_over_nights_that_failed_until_one_resolves_it(
-    warehouse: Warehouse,
-) -> None:
+def test_a_violation_goes_on_over_nights_that_failed_until_one_resolves_it(warehouse):
     nights = (gone(0), silent_night(1, "violated"), gone(2), gone(3), silent_night(4), gone(5))
     this = ("violated", "this_night")
     assert told(warehouse, *nights) == [FAILED, this, EARLIER, EARLIER, ("not_refuted", None),
                                         FAILED]  # fmt: skip
 
 
-def test_what_a_file_refuted_goes_on_until_a_night_resolves_it_as_any_other_violation(
-    warehouse: Warehouse,
-) -> None:
+def test_what_a_file_refuted_goes_on_until_a_night_resolves_it_as_any_other_violation(warehouse):
     not_applied = silent_night(0, "violated", reason_code="mechanism_not_applied")
     nights = (not_applied, silent_night(1, "inconclusive"), silent_night(2))
     word = ("violated", "mechanism_not_applied")
     assert told(warehouse, *nights) == [word, EARLIER, ("not_refuted", None)]
 
 
-def test_it_goes_on_for_four_weeks_and_is_the_models_own(warehouse: Warehouse) -> None:
+def test_it_goes_on_for_four_weeks_and_is_the_models_own(warehouse):
     late = (gone(REACH), gone(REACH + 1), gone(1, model="loans"))
     found = told(warehouse, silent_night(0, "violated"), *late)
     assert found == [("violated", "this_night"), FAILED, EARLIER, FAILED]
@@ -272,9 +258,7 @@ def test_it_goes_on_for_four_weeks_and_is_the_models_own(warehouse: Warehouse) -
         ("violated", {}, ("violated", "this_night")),
     ],
 )  # fmt: skip
-def test_a_plan_that_somebody_chose_acquits_of_nothing(
-    warehouse: Warehouse, verdict: str, changes: dict[str, Any], expected: tuple[str, str]
-) -> None:
+def test_a_plan_that_somebody_chose_acquits_of_nothing(warehouse, verdict, changes, expected):
     chosen = silent_night(0, verdict, **CHOSEN, **changes)
     assert told(warehouse, chosen) == [expected]
     before = silent_night(-1, "violated")
@@ -282,15 +266,13 @@ def test_a_plan_that_somebody_chose_acquits_of_nothing(
     assert told(warehouse, before) == [("violated", "this_night"), after]
 
 
-def test_what_a_chosen_plan_refutes_goes_on_over_no_night(warehouse: Warehouse) -> None:
+def test_what_a_chosen_plan_refutes_goes_on_over_no_night(warehouse):
     found = told(warehouse, silent_night(0, "violated", **CHOSEN), gone(1))
     assert found == [("violated", "this_night"), FAILED]
 
 
 @pytest.mark.parametrize("others", [(), (gone(2),)], ids=["alone", "beside one that failed"])
-def test_a_night_that_stands_with_no_other_has_its_own_verdict(
-    warehouse: Warehouse, others: tuple[AuditRecord, ...]
-) -> None:
+def test_a_night_that_stands_with_no_other_has_its_own_verdict(warehouse, others):
     """Of an earlier method: it read as null where no other night was silent."""
     record = silent_night(0, "inconclusive", reason_code="arms_unlike")
     record = with_wealth(record, window_price=None, standing_price=None)

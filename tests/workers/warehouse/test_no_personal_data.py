@@ -37,7 +37,7 @@ def marked(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(tmp_path_factory):
     lake = small_lake(tmp_path_factory.mktemp("planted") / "lake", label=LABEL, rows=ROWS)
     for seed, day in enumerate((EVE, DAY)):
         put_labels(lake, day, marked(labels(lake, day), seed))
@@ -81,9 +81,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", rest_slow(DAMAGES, always=3))
-def test_nothing_of_a_record_reaches_the_warehouse(
-    lake: Lake, tmp_path: pathlib.Path, damage: str
-) -> None:
+def test_nothing_of_a_record_reaches_the_warehouse(lake, tmp_path, damage):
     copy = copied(lake, tmp_path)
     frame = DAMAGES[damage](labels(copy, DAY))
     put_labels(copy, DAY, frame)
@@ -103,9 +101,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(
     assert leaked == []
 
 
-def test_a_mark_that_reached_the_warehouse_would_be_found(
-    lake: Lake, tmp_path: pathlib.Path
-) -> None:
+def test_a_mark_that_reached_the_warehouse_would_be_found(lake, tmp_path):
     record = recorded(lake, PLAN)
     leaky = record.audit.model_copy(update={"reason": f"The label of {MARK}-person-0-7."})
     warehouse = Warehouse(str(tmp_path / "warehouse"))

@@ -30,9 +30,7 @@ def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("word", ["not_refuted", "violated"])
-def test_a_model_of_privatised_labels_is_judged_by_the_same_days_released_ones(
-    warehouse: Warehouse, word: str
-) -> None:
+def test_a_model_of_privatised_labels_is_judged_by_the_same_days_released_ones(warehouse, word):
     privatised = {"reason_code": "labels_privatised", "epsilon_declared": None}
     put(warehouse, "undeclared", **privatised)
     later = DAY + dt.timedelta(days=1)
@@ -44,9 +42,7 @@ def test_a_model_of_privatised_labels_is_judged_by_the_same_days_released_ones(
 
 
 @pytest.mark.slow
-def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(
-    warehouse: Warehouse,
-) -> None:
+def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(warehouse):
     """A copy of it was audited as theirs, with labels that follow its answers."""
     put(warehouse, "not_refuted")
     rival = evaluated("rival", DAY, verdict="violated", target_sha256=FILE, hour=1)
@@ -75,7 +71,7 @@ CONCLUDED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.fixture(scope="module")
-def concluded(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def concluded(tmp_path_factory):
     """Return a warehouse with an audit of a model of its own for each conclusion."""
     warehouse = Warehouse(str(tmp_path_factory.mktemp("concluded")))
     warehouse.commit_all(
@@ -92,7 +88,7 @@ def file(place: int) -> str:
 
 
 @pytest.mark.parametrize("place", range(len(CONCLUDED)))
-def test_a_file_passes_by_what_its_audits_conclude(concluded: Warehouse, place: int) -> None:
+def test_a_file_passes_by_what_its_audits_conclude(concluded, place):
     found, why = serving_verdict(audits_of(concluded, file(place)))
     assert found == CONCLUDED[place][2]
     assert why.endswith(".")
@@ -108,7 +104,7 @@ ORDER: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("first", range(len(ORDER)))
-def test_the_worst_of_all_audits_of_a_file_is_its_verdict(warehouse: Warehouse, first: int) -> None:
+def test_the_worst_of_all_audits_of_a_file_is_its_verdict(warehouse, first):
     for place, (verdict, changes) in reversed([*enumerate(ORDER)][first:]):
         put(warehouse, verdict, model=f"model-{place}", **changes)
     found, why = serving_verdict(audits_of(warehouse, FILE))
@@ -116,7 +112,7 @@ def test_the_worst_of_all_audits_of_a_file_is_its_verdict(warehouse: Warehouse, 
     assert (f"model-{first} on 2026-04-01 is {found}" in why) is (found != "not_refuted")
 
 
-def test_an_inconclusive_audit_is_taken_by_its_own_reason_alone(warehouse: Warehouse) -> None:
+def test_an_inconclusive_audit_is_taken_by_its_own_reason_alone(warehouse):
     put(warehouse, "inconclusive", model="few", sees_from=1.1)
     put(warehouse, "inconclusive", model="persons", reason_code="persons_split")
     audits = audits_of(warehouse, FILE)
@@ -132,9 +128,7 @@ def test_an_inconclusive_audit_is_taken_by_its_own_reason_alone(warehouse: Wareh
 
 
 @pytest.mark.slow
-def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
-    warehouse: Warehouse,
-) -> None:
+def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(warehouse):
     put(warehouse, "violated")
     put(warehouse, "not_refuted", target_sha256="c" * 64, hour=1)
     put(warehouse, "not_refuted", day=DAY + dt.timedelta(days=1), hour=2)
@@ -142,9 +136,7 @@ def test_one_failing_audit_is_enough_and_replacing_the_checkpoint_hides_none(
     assert serving_verdict(audits_of(warehouse, "c" * 64))[0] is Verdict.NOT_REFUTED
 
 
-def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
-    warehouse: Warehouse,
-) -> None:
+def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(warehouse):
     """The day's current record refuted nothing, and the refuted file passed. Now it stays."""
     put(warehouse, "violated")
     put(warehouse, "not_refuted", labels_digest="c" * 64, hour=1)
@@ -158,7 +150,7 @@ def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(
     assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.NOT_REFUTED
 
 
-def test_nights_that_refute_together_are_a_violation(warehouse: Warehouse) -> None:
+def test_nights_that_refute_together_are_a_violation(warehouse):
     record = evaluated("ads", DAY, target_sha256=FILE)
     warehouse.commit(with_wealth(record, claimed_log_wealth=(50.0,) * 4))
     found, why = serving_verdict(audits_of(warehouse, FILE))
@@ -166,7 +158,7 @@ def test_nights_that_refute_together_are_a_violation(warehouse: Warehouse) -> No
     assert why == "This file must not be served: ads on 2026-04-01 is violated (nights_together)."
 
 
-def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
+def test_the_digest_is_that_of_the_file(tmp_path):
     file = tmp_path / "model.cbm"
     file.write_bytes(b"a model")
     assert file_sha256(file) == hashlib.sha256(b"a model").hexdigest()
@@ -178,15 +170,13 @@ def test_the_digest_is_that_of_the_file(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("verdict", "answer"), [("not_refuted", "inconclusive"), ("violated", "violated")]
 )
-def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(
-    warehouse: Warehouse, verdict: str, answer: str
-) -> None:
+def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(warehouse, verdict, answer):
     """Its seed and significance could be chosen, and of a file that no night knows it decided."""
     put(warehouse, verdict, exploratory=True)
     assert serving_verdict(audits_of(warehouse, FILE))[0] == answer
 
 
-def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(warehouse: Warehouse) -> None:
+def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(warehouse):
     """The day was audited again with another file, and the first one was in no night any more."""
     seen = {"epsilon_ceiling": 8.0, "sees_from": 0.2}
     put_rows(warehouse, [night(one, 1.6, target_sha256=str(one) * 64, **seen) for one in range(4)])
@@ -198,9 +188,7 @@ def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(warehouse: War
     )
 
 
-def test_another_checkpoint_ends_no_violation_that_its_day_leaves_open(
-    warehouse: Warehouse,
-) -> None:
+def test_another_checkpoint_ends_no_violation_that_its_day_leaves_open(warehouse):
     """The day counts by an audit of a third file, which resolves nothing."""
     put(warehouse, "violated")
     day = {"day": DAY + dt.timedelta(days=1)}
@@ -212,9 +200,7 @@ def test_another_checkpoint_ends_no_violation_that_its_day_leaves_open(
 
 
 @pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
-def test_what_is_no_plain_file_is_refused(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_what_is_no_plain_file_is_refused(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):

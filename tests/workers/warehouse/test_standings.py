@@ -38,12 +38,12 @@ CONSTANT = [night(0.8)] * 14
 BEGUN = read(CONSTANT).index(True)
 
 
-def test_a_constant_declaration_stands_violated_once_its_nights_suffice() -> None:
+def test_a_constant_declaration_stands_violated_once_its_nights_suffice():
     assert 5 < BEGUN < 10
     assert read(CONSTANT) == [False] * BEGUN + [True] * (14 - BEGUN)
 
 
-def test_a_night_without_a_declaration_multiplies_by_one() -> None:
+def test_a_night_without_a_declaration_multiplies_by_one():
     """Every fourth is dropped: as many declared nights suffice, and the verdict outlives these."""
     nights = [night(None) if number % 4 == 3 else night(0.8) for number in range(14)]
     found = read(nights)
@@ -64,12 +64,12 @@ def test_a_night_without_a_declaration_multiplies_by_one() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_no_part_of_a_claim_that_changes_begins_a_standing(change: dict[str, Any]) -> None:
+def test_no_part_of_a_claim_that_changes_begins_a_standing(change):
     nights = [night(0.8, **(change if number % 2 else {})) for number in range(14)]
     assert read(nights) == read(CONSTANT)
 
 
-def test_nights_with_a_price_of_delta_have_a_standing_of_their_own() -> None:
+def test_nights_with_a_price_of_delta_have_a_standing_of_their_own():
     """Alternating, each kind goes on where it was: neither is begun anew."""
     paid, free = night(1.5, price=1e-6), night(1.5)
     alone = read([paid] * 12).index(True)
@@ -79,7 +79,7 @@ def test_nights_with_a_price_of_delta_have_a_standing_of_their_own() -> None:
     assert quiet.index(True) == 2 * alone
 
 
-def test_a_standing_ends_after_its_nights() -> None:
+def test_a_standing_ends_after_its_nights():
     """A declaration that is withdrawn ends none before its time."""
     for quiet in (night(0.0), night(None)):
         found = read([night(50.0), *[quiet] * STANDING_NIGHTS])
@@ -89,7 +89,7 @@ def test_a_standing_ends_after_its_nights() -> None:
 
 
 @pytest.mark.parametrize("change", [{"method_version": "2"}, {"labels_recur": True}])
-def test_what_operators_decide_begins_a_standing(change: dict[str, Any]) -> None:
+def test_what_operators_decide_begins_a_standing(change):
     assert read([night(50.0), night(0.0), night(0.0, **change)]) == [True, True, False]
 
 
@@ -98,7 +98,7 @@ def sketch(*words: int) -> str:
     return bytes(words).hex()
 
 
-def test_nights_of_one_holdout_are_no_new_chances() -> None:
+def test_nights_of_one_holdout_are_no_new_chances():
     """Nights that suffice with new holdouts do not with one; before its first return they stand."""
     one = sketch(200, 201)
     assert read([night(0.8, holdout_sketch=sketch(n, n)) for n in range(14)]) == read(CONSTANT)
@@ -109,7 +109,7 @@ def test_nights_of_one_holdout_are_no_new_chances() -> None:
     assert read(loud) == [True, True]
 
 
-def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights() -> None:
+def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights():
     """Byte by byte: the same bytes in other places are those of another holdout."""
     sketches = [sketch(1, 2, 3, 4), sketch(2, 1, 4, 3), None, sketch(1, 9, 9, 9)]
     sketches += [sketch(1, 9, 3, 8), sketch(7, 7, 7, 7), sketch(1, 2, 3, 4)]
@@ -121,7 +121,7 @@ def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights() -> 
     assert recurs_from([sketches[0]] * 2).tolist() == [False, True], "the very first night's"
 
 
-def test_a_model_without_declarations_does_not_stand_at_all() -> None:
+def test_a_model_without_declarations_does_not_stand_at_all():
     assert standing([night(None)] * 3) == [Standing()] * 3
     assert read([]) == []
 
@@ -132,9 +132,7 @@ def imagined(**changes: Any) -> dict[str, Any]:
     return night(0.0, imagined_mean=moments, imagined_variance=moments[::-1]) | changes
 
 
-def test_what_nights_would_have_seen_is_asked_of_those_that_stand_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_nights_would_have_seen_is_asked_of_those_that_stand_together(monkeypatch):
     """Of the nights so far, at the standing's significance; of one that is unknown, of none."""
     seen: list[tuple[Any, ...]] = []
 
@@ -160,7 +158,7 @@ def test_what_nights_would_have_seen_is_asked_of_those_that_stand_together(
     assert [count for count, *_ in seen] == [3], "of nights nearby only what refutes is asked"
 
 
-def test_a_night_is_imagined_by_strategies_and_offsets() -> None:
+def test_a_night_is_imagined_by_strategies_and_offsets():
     made = _imagined(imagined(epsilon_declared=0.4, standing_price=1e-6))
     assert made is not None
     assert (made.epsilon, made.price) == (0.4, 1e-6)

@@ -1,6 +1,4 @@
 import datetime as dt
-import pathlib
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -12,7 +10,6 @@ from tests.support.tiers import rest_slow
 from tests.support.warehouse import commit_night, evaluated, failed, put_rows
 from workers.audit.run import run_audit
 from workers.executors import InProcess
-from workers.lake.layout import Lake
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow
 from workers.warehouse.sql import RELATIONS, query
@@ -27,7 +24,7 @@ from workers.warehouse.tables import (
 
 
 @pytest.fixture(scope="module")
-def record(template: Lake) -> AuditRecord:
+def record(template):
     return run_audit(template, "good", DAY, plan=PLAN, executor=InProcess())
 
 
@@ -37,7 +34,7 @@ def sealed(record: AuditRecord) -> AuditRow:
     return seal(record.model_copy(update={"audit": numbered})).audit
 
 
-def test_an_empty_warehouse_has_every_table_with_every_column(warehouse: Warehouse) -> None:
+def test_an_empty_warehouse_has_every_table_with_every_column(warehouse):
     for name, table in TABLES.items():
         frame = warehouse.scan(name).collect()
         assert frame.height == 0
@@ -45,9 +42,7 @@ def test_an_empty_warehouse_has_every_table_with_every_column(warehouse: Warehou
     assert warehouse.current().height == 0
 
 
-def test_what_is_committed_is_read_back_as_it_was(
-    warehouse: Warehouse, record: AuditRecord
-) -> None:
+def test_what_is_committed_is_read_back_as_it_was(warehouse, record):
     assert warehouse.commit(record)
     (row,) = warehouse.scan("audits").collect().to_dicts()
     assert AuditRow(**row) == sealed(record)
@@ -58,9 +53,7 @@ def test_what_is_committed_is_read_back_as_it_was(
     assert all((back.bounds, back.wealth, back.promises))
 
 
-def test_an_audit_is_found_by_the_beginning_of_its_id(
-    warehouse: Warehouse, record: AuditRecord
-) -> None:
+def test_an_audit_is_found_by_the_beginning_of_its_id(warehouse, record):
     whole = record.audit.audit_id
     other = whole[:9] + ("1" if whole[9] == "0" else "0") + whole[10:]
     for audit_id in (whole, other):
@@ -77,9 +70,7 @@ def test_an_audit_is_found_by_the_beginning_of_its_id(
             warehouse.whole_id(short)
 
 
-def test_a_warehouse_is_there_when_something_was_committed(
-    warehouse: Warehouse, tmp_path: pathlib.Path
-) -> None:
+def test_a_warehouse_is_there_when_something_was_committed(warehouse, tmp_path):
     with pytest.raises(TerminalError, match=r"There is no warehouse at .*: privaudit run or night"):
         warehouse.check_exists()
     warehouse.check_place()
@@ -88,7 +79,7 @@ def test_a_warehouse_is_there_when_something_was_committed(
     warehouse.check_exists()
 
 
-def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehouse) -> None:
+def test_current_is_the_latest_record_of_every_model_and_day(warehouse):
     of_a = [failed("a", DAY, hour=1, reason="First."), failed("a", DAY, hour=2, reason="Second.")]
     for committed in (*of_a, failed("b", DAY, hour=1), failed("a", EVE, hour=3)):
         warehouse.commit(committed)
@@ -97,7 +88,7 @@ def test_current_is_the_latest_record_of_every_model_and_day(warehouse: Warehous
     assert warehouse.scan("audits").collect().height == 4
 
 
-def test_current_of_a_day_or_of_models_is_a_part_of_all(warehouse: Warehouse) -> None:
+def test_current_of_a_day_or_of_models_is_a_part_of_all(warehouse):
     """Asked for a day, a model or some columns, the answer is the same with the others left out."""
     put_rows(
         warehouse,
@@ -117,7 +108,7 @@ def test_current_of_a_day_or_of_models_is_a_part_of_all(warehouse: Warehouse) ->
     assert mine.equals(current.filter(model="two"))
 
 
-def test_each_model_has_a_last_audit_of_its_own(warehouse: Warehouse) -> None:
+def test_each_model_has_a_last_audit_of_its_own(warehouse):
     assert warehouse.last_audits().is_empty()
     later = evaluated("one", DAY + dt.timedelta(days=1))
     put_rows(warehouse, [evaluated("one", DAY), later])
@@ -130,9 +121,7 @@ def test_each_model_has_a_last_audit_of_its_own(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_a_query_opens_the_tables_that_it_names_and_no_others(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_opens_the_tables_that_it_names_and_no_others(warehouse, monkeypatch):
     put_rows(warehouse, [evaluated("one", DAY)])
     opened: list[str] = []
     whole = Warehouse.delta
@@ -151,7 +140,7 @@ def test_a_query_opens_the_tables_that_it_names_and_no_others(
     assert query(warehouse, hidden).height == 1
 
 
-def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
+def test_sql_sees_the_tables(warehouse, record):
     warehouse.commit(record)
     warehouse.commit(failed("bad", DAY))
     verdicts = query(warehouse, "select model, verdict, epsilon_lower from audits order by model")
@@ -172,9 +161,7 @@ def test_sql_sees_the_tables(warehouse: Warehouse, record: AuditRecord) -> None:
     assert bare.sort(bare.columns).equals(named.sort(bare.columns))
 
 
-def test_a_table_written_before_a_column_existed_is_read_and_grows(
-    warehouse: Warehouse, record: AuditRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_written_before_a_column_existed_is_read_and_grows(warehouse, record, monkeypatch):
     """One of `audits`, and one of a part: of old rows they are null."""
 
     class OlderRow(AuditRow):
@@ -217,16 +204,14 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(
         ]
     ),
 )
-def test_later_inputs_take_no_refutation_back(
-    warehouse: Warehouse, changes: dict[str, Any]
-) -> None:
+def test_later_inputs_take_no_refutation_back(warehouse, changes):
     """Three violated days that were audited again were refuted together no more."""
     first = commit_night(warehouse, "violated")
     commit_night(warehouse, **{"verdict": "not_refuted"} | changes)
     assert warehouse.current()["audit_id"].to_list() == [first]
 
 
-def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse: Warehouse) -> None:
+def test_an_exploratory_refutation_stays_no_nights_verdict(warehouse):
     commit_night(warehouse, "violated", exploratory=True, labels_digest="x" * 64)
     own = commit_night(warehouse, "not_refuted")
     assert warehouse.current()["audit_id"].to_list() == [own]

@@ -27,7 +27,7 @@ def only(found: list[Together]) -> Together:
 
 
 @pytest.mark.slow
-def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse) -> None:
+def test_models_within_their_declarations_exceed_the_total(warehouse):
     for model in ("a", "b", "c"):
         put(warehouse, model)
     put(warehouse, "elsewhere", dataset="views")
@@ -41,7 +41,7 @@ def test_models_within_their_declarations_exceed_the_total(warehouse: Warehouse)
     assert "compose to 3." in clicks.sentence()
 
 
-def test_who_promises_nothing_leaves_no_promise(warehouse: Warehouse) -> None:
+def test_who_promises_nothing_leaves_no_promise(warehouse):
     put(warehouse, "a")
     put(warehouse, "by-policy", declared_by="policy")
     put(warehouse, "none", epsilon_declared=None, verdict="undeclared")
@@ -53,7 +53,7 @@ def test_who_promises_nothing_leaves_no_promise(warehouse: Warehouse) -> None:
     assert found.exceeds(100.0)
 
 
-def test_relations_and_deltas_are_composed_under_replacement(warehouse: Warehouse) -> None:
+def test_relations_and_deltas_are_composed_under_replacement(warehouse):
     put(warehouse, "a", neighbors="add_remove", epsilon_declared=0.5)
     put(warehouse, "b", delta_declared=1e-6)
     found = only(together(warehouse, DAY, delta=0.0))
@@ -63,7 +63,7 @@ def test_relations_and_deltas_are_composed_under_replacement(warehouse: Warehous
     assert found.epsilon_composed == pytest.approx(2.0, abs=1e-3)
 
 
-def test_a_unit_of_its_own_takes_a_model_out_of_no_total(warehouse: Warehouse) -> None:
+def test_a_unit_of_its_own_takes_a_model_out_of_no_total(warehouse):
     """What a model promises for persons, it promises for rows; units have names of their own."""
     put(warehouse, "rows")
     for unit in ("who", "user"):
@@ -76,9 +76,7 @@ def later(days: int) -> dt.date:
     return DAY + dt.timedelta(days=days)
 
 
-def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(
-    warehouse: Warehouse,
-) -> None:
+def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(warehouse):
     put(warehouse, "once")
     put(warehouse, "weekly", day=later(1), trained_since=later(-1))
     put(warehouse, "weekly", day=later(2), trained_since=DAY)
@@ -90,9 +88,7 @@ def test_a_model_that_is_trained_again_on_the_same_labels_promises_anew(
     assert together(warehouse, later(3)) == []
 
 
-def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
-    warehouse: Warehouse,
-) -> None:
+def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(warehouse):
     """The next day's model had read its labels again, and no night's total had both."""
     put(warehouse, "loud", day=later(1), trained_since=DAY)
     put(warehouse, "days", day=later(2), label_days=(DAY, later(2)))
@@ -101,7 +97,7 @@ def test_a_day_that_is_audited_afterwards_is_in_the_total_of_its_labels(
     assert (found.day, found.models) == (DAY, ("ads", "days", "loud"))
 
 
-def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(warehouse: Warehouse) -> None:
+def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(warehouse):
     """Only the day of labels that was read most often was looked at, of small declarations."""
     for model in ("one", "other"):
         for day in map(later, range(7)):
@@ -114,7 +110,7 @@ def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(warehouse: 
     assert (found.day, found.trainings, found.exceeds(8.0)) == (later(6), 3, True)
 
 
-def test_ten_years_of_labels_are_the_most_that_one_training_read(warehouse: Warehouse) -> None:
+def test_ten_years_of_labels_are_the_most_that_one_training_read(warehouse):
     put(warehouse, "old", trained_since=dt.date(1, 1, 1))
     put(warehouse, "then", day=later(-3_659))
     put(warehouse, "before", day=later(-3_660))

@@ -22,7 +22,7 @@ START = dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def warehouse(tmp_path_factory):
     """Two models, a gap, a failure, a violation, a rerun that superseded and one that failed."""
     warehouse = Warehouse(str(tmp_path_factory.mktemp("views") / "warehouse"))
     day = lambda number: DAY + dt.timedelta(days=number)  # noqa: E731
@@ -90,7 +90,7 @@ def naive_current(
     return [best[key][1] for key in sorted(best)]
 
 
-def test_epsilon_trend_has_every_evaluated_day_and_its_change(warehouse: Warehouse) -> None:
+def test_epsilon_trend_has_every_evaluated_day_and_its_change(warehouse):
     found = query(warehouse, "select * from epsilon_trend order by model, day")
     twin = (
         warehouse.current()
@@ -103,7 +103,7 @@ def test_epsilon_trend_has_every_evaluated_day_and_its_change(warehouse: Warehou
     assert found["change"].to_list() == [None, 1.25, -0.75, None]
 
 
-def test_violations_are_the_current_records_with_that_verdict(warehouse: Warehouse) -> None:
+def test_violations_are_the_current_records_with_that_verdict(warehouse):
     found = query(warehouse, "select * from violations")
     twin = (
         warehouse.current()
@@ -115,7 +115,7 @@ def test_violations_are_the_current_records_with_that_verdict(warehouse: Warehou
     assert found.select("model", "epsilon_lower", "excess").rows() == [("ads", 1.5, 1.0)]
 
 
-def test_coverage_names_every_day_without_a_figure_and_why(warehouse: Warehouse) -> None:
+def test_coverage_names_every_day_without_a_figure_and_why(warehouse):
     found = query(warehouse, "select * from coverage order by model, first_day").to_dicts()
     day = [DAY + dt.timedelta(days=number) for number in range(7)]
     told = [
@@ -132,7 +132,7 @@ def test_coverage_names_every_day_without_a_figure_and_why(warehouse: Warehouse)
     assert [row["reason"] for row in found if row["model"] == "loans"][1] == "Still none."
 
 
-def test_promises_are_those_of_the_current_records(warehouse: Warehouse) -> None:
+def test_promises_are_those_of_the_current_records(warehouse):
     found = query(warehouse, "select * from promises order by all")
     twin = (
         warehouse.current()
@@ -155,7 +155,7 @@ def functions(tree: sqlglot.Expr) -> set[str]:
 
 @pytest.mark.parametrize("dialect", ["duckdb", "trino", "snowflake", "bigquery"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_plain_enough_for_other_databases(view: str, dialect: str) -> None:
+def test_a_view_is_plain_enough_for_other_databases(view, dialect):
     (written,) = sqlglot.transpile(
         view_sql(view), read="duckdb", write=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE
     )
@@ -166,23 +166,21 @@ def test_a_view_is_plain_enough_for_other_databases(view: str, dialect: str) -> 
     assert tables - named <= set(RELATIONS)
 
 
-def test_the_plainness_test_sees_what_only_duckdb_has() -> None:
+def test_the_plainness_test_sees_what_only_duckdb_has():
     assert functions(sqlglot.parse_one("select to_days(1), strip_accents('a')")) - PLAIN
 
 
-def test_every_view_file_is_a_view() -> None:
+def test_every_view_file_is_a_view():
     folder = pathlib.Path(__file__).resolve().parents[3] / "workers" / "warehouse" / "views"
     assert {path.stem for path in folder.glob("*.sql")} == set(VIEWS)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_every_table_and_view_of_an_empty_warehouse_is_empty(
-    tmp_path: pathlib.Path, relation: str
-) -> None:
+def test_every_table_and_view_of_an_empty_warehouse_is_empty(tmp_path, relation):
     assert query(Warehouse(str(tmp_path)), f"select * from {relation}").height == 0  # noqa: S608
 
 
-def test_a_query_sees_the_files_and_nothing_is_left_behind(warehouse: Warehouse) -> None:
+def test_a_query_sees_the_files_and_nothing_is_left_behind(warehouse):
     assert query(warehouse, "from audits").height == 9
     with pytest.raises(TerminalError, match="drop"):
         query(warehouse, "drop table audits")
@@ -190,7 +188,7 @@ def test_a_query_sees_the_files_and_nothing_is_left_behind(warehouse: Warehouse)
 
 
 @pytest.mark.slow
-def test_every_table_and_view_is_a_file_with_the_same_rows(tmp_path: pathlib.Path) -> None:
+def test_every_table_and_view_is_a_file_with_the_same_rows(tmp_path):
     warehouse, folder = Warehouse(str(tmp_path / "warehouse")), tmp_path / "new" / "out"
     put_rows(warehouse, [failed("late", DAY), evaluated("good", DAY, epsilon_lower=0.1 + 0.2)])
     files = export(warehouse, folder)

@@ -47,7 +47,7 @@ def counted(record: AuditRecord) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-def test_a_file_folders_of_days_and_parquet_are_one_audit(tmp_path: pathlib.Path) -> None:
+def test_a_file_folders_of_days_and_parquet_are_one_audit(tmp_path):
     frame = scored()
     both = pl.concat([scored(EVE), frame])
     both.write_csv(tmp_path / "flat.csv")
@@ -62,7 +62,7 @@ def test_a_file_folders_of_days_and_parquet_are_one_audit(tmp_path: pathlib.Path
 
 
 @pytest.mark.slow
-def test_the_files_own_bytes_are_pinned(tmp_path: pathlib.Path) -> None:
+def test_the_files_own_bytes_are_pinned(tmp_path):
     place = tmp_path / "scores.csv"
     scored().write_csv(place)
     record = seal(audit(tables(place)))
@@ -76,9 +76,7 @@ def test_the_files_own_bytes_are_pinned(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 100_000])
-def test_records_are_joined_by_their_names_across_csv_and_parquet(
-    tmp_path: pathlib.Path, first: int
-) -> None:
+def test_records_are_joined_by_their_names_across_csv_and_parquet(tmp_path, first):
     """Text in all tables, whether names look like numbers or have leading zeros."""
     frame = scored()
     names = [f"{first + number:06d}" for number in range(frame.height)]
@@ -97,7 +95,7 @@ def test_records_are_joined_by_their_names_across_csv_and_parquet(
     assert counted(audit(joined)) == counted(audit(tables(tmp_path / "whole.parquet")))
 
 
-def test_a_feature_that_one_file_holds_as_text_is_text_in_all(tmp_path: pathlib.Path) -> None:
+def test_a_feature_that_one_file_holds_as_text_is_text_in_all(tmp_path):
     for name, shop, bonus in (("a", "7", "1"), ("b", "07", "2"), ("c", "NA", "")):
         (tmp_path / f"{name}.csv").write_text(f"shop,bonus,note\n{shop},{bonus},\n")
     kinds = dict.fromkeys(("shop", "bonus", "note"), FEATURE)
@@ -113,7 +111,7 @@ def test_a_feature_that_one_file_holds_as_text_is_text_in_all(tmp_path: pathlib.
 
 
 @pytest.mark.slow
-def test_persons_and_slices_are_text(tmp_path: pathlib.Path) -> None:
+def test_persons_and_slices_are_text(tmp_path):
     scored().write_csv(tmp_path / "scores.csv")
     given = tables(tmp_path / "scores.csv")
     sliced = {"slices": ("code",), "minimum_slice_records": 20}
@@ -123,14 +121,14 @@ def test_persons_and_slices_are_text(tmp_path: pathlib.Path) -> None:
     assert record.audit.status == "evaluated", record.audit.reason
 
 
-def test_a_hash_of_what_has_no_type_holds_out_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_hash_of_what_has_no_type_holds_out_nothing(tmp_path):
     scored().write_csv(tmp_path / "scores.csv")
     record = audit(tables(tmp_path / "scores.csv", holdout="bucket(customer, 5) = 0"))
     assert record.audit.status == "not_evaluable"
     assert "both have different buckets" in record.audit.reason
 
 
-def test_a_fault_is_a_record(tmp_path: pathlib.Path) -> None:
+def test_a_fault_is_a_record(tmp_path):
     (tmp_path / "scores.csv").write_text("day,clicked\n2026-03-02,1,1\n")
     record = audit(tables(tmp_path / "scores.csv"))
     assert (record.audit.status, record.audit.detail) == ("not_evaluable", "labels_unreadable")
@@ -138,7 +136,7 @@ def test_a_fault_is_a_record(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "day=2026-03-02/scores.csv"])
-def test_a_look_finds_kinds_and_the_newest_day(tmp_path: pathlib.Path, name: str) -> None:
+def test_a_look_finds_kinds_and_the_newest_day(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     frame = pl.concat([scored(), scored(EVE)])
     frame.rename({"day": "ds"}).write_csv(tmp_path / name)
@@ -184,14 +182,12 @@ def renamed(names: str) -> bytes:
         ("\r".join(csv_lines()).encode(), "4.9"),
     ],
 )
-def test_csv_of_which_readers_take_other_rows_is_refused(
-    tmp_path: pathlib.Path, content: bytes, expected: str
-) -> None:
+def test_csv_of_which_readers_take_other_rows_is_refused(tmp_path, content, expected):
     """Spark takes a backslash for an escape, and polars passes over a carriage return."""
     assert expected in reason_or_bound(put_csv(tmp_path, content))
 
 
-def test_a_packed_csv_file_is_read_from_the_staging_area(tmp_path: pathlib.Path) -> None:
+def test_a_packed_csv_file_is_read_from_the_staging_area(tmp_path):
     """Arrow packed what was written below a name that ends with .gz, which was then refused."""
     lines = csv_lines()
     parts = "\n".join(lines[:900]) + "\n", "\n".join(lines[900:])

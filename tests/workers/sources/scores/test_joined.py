@@ -13,7 +13,6 @@ from pyarrow import fs
 
 import workers.sources.scores.joined
 from privcore.exceptions import TransientError
-from tests.conftest import Limit
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
@@ -69,7 +68,7 @@ class Tables:
 
 
 @pytest.fixture
-def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
+def tables(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     return Tables(tmp_path)
@@ -98,9 +97,7 @@ def recorded(tables: ScoreTables, **given: Any) -> AuditRecord:
     [(pl.Int64, pl.String, pl.String), (pl.Int16, pl.UInt64, pl.Int64)],
     ids=["numbers and text", "numbers of different sizes"],
 )
-def test_records_named_by_other_kinds_here_and_there_are_joined(
-    tables: Tables, labels: Any, target: Any, proxy: Any
-) -> None:
+def test_records_named_by_other_kinds_here_and_there_are_joined(tables, labels, target, proxy):
     number = pl.col("event_id").str.slice(1)
     tables.labels = tables.labels.with_columns(event_id=number.cast(labels))
     tables.target = tables.target.with_columns(record=pl.col("record").str.slice(1).cast(target))
@@ -108,7 +105,7 @@ def test_records_named_by_other_kinds_here_and_there_are_joined(
     assert audited(tables.put()).verdict == "violated"
 
 
-def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
+def test_tables_that_name_no_common_record_are_said(tables):
     tables.target = tables.target.with_columns(record=pl.col("record") + "x")
     row = audited(tables.put())
     assert row.detail == "record_unjoined"
@@ -116,7 +113,7 @@ def test_tables_that_name_no_common_record_are_said(tables: Tables) -> None:
     assert "names the same records in all tables" in str(row.reason)
 
 
-def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
+def test_rows_that_name_no_record_are_counted(tables):
     nameless = pl.when(pl.int_range(pl.len()) >= 7).then(pl.col("event_id"))
     tables.labels = tables.labels.with_columns(event_id=nameless)
     given = tables.put()
@@ -127,14 +124,14 @@ def test_rows_that_name_no_record_are_counted(tables: Tables) -> None:
     assert audited(given, max_bad_records=7).status == "evaluated"
 
 
-def test_records_named_by_fractions_are_refused(tables: Tables) -> None:
+def test_records_named_by_fractions_are_refused(tables):
     tables.proxy = tables.proxy.with_columns(event_id=pl.int_range(pl.len()).cast(pl.Float64))
     row = audited(tables.put())
     assert row.detail == "label_invalid"
     assert "stores 'event_id', scores.record, as double" in str(row.reason)
 
 
-def test_three_tables_are_the_audit_of_one(tables: Tables, tmp_path: pathlib.Path) -> None:
+def test_three_tables_are_the_audit_of_one(tables, tmp_path):
     joined = audited(tables.put())
     folder = tmp_path / "one" / f"day={DAY}"
     folder.mkdir(parents=True)
@@ -149,9 +146,7 @@ def test_three_tables_are_the_audit_of_one(tables: Tables, tmp_path: pathlib.Pat
 
 
 @pytest.mark.slow
-def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
-    tables: Tables, tmp_path: pathlib.Path
-) -> None:
+def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(tables, tmp_path):
     given = tables.put()
     record = recorded(given)
     assert verify(seal(record), EMPTY_LAKE, InProcess()).finding is Finding.REPRODUCED
@@ -164,7 +159,7 @@ def test_the_order_of_rows_and_files_changes_nothing_and_verify_joins_again(
 
 
 @pytest.mark.slow
-def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> None:
+def test_records_that_a_table_lacks_are_counted_and_bounded(tables):
     tables.target = tables.target.filter(pl.col("record") != "e7")
     tables.proxy = tables.proxy[:-5]
     given = tables.put()
@@ -184,7 +179,7 @@ def test_records_that_a_table_lacks_are_counted_and_bounded(tables: Tables) -> N
 
 
 @pytest.mark.slow
-def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables: Tables) -> None:
+def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables):
     once = audited(tables.put())
     again = Tables(tables.folder / "twice")
     again.labels = pl.concat([again.labels, again.labels[:50]])
@@ -203,7 +198,7 @@ def test_the_same_row_twice_is_one_and_two_values_for_one_record_are_bad(tables:
     assert "name scores.known_at if labels were corrected" in row.reason
 
 
-def test_of_corrected_labels_the_last_that_training_could_know_counts(tables: Tables) -> None:
+def test_of_corrected_labels_the_last_that_training_could_know_counts(tables):
     at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
     first = tables.labels.with_columns(clicked=1 - pl.col("clicked"), known=at)
     mended = tables.labels.with_columns(known=at + pl.duration(hours=1))
@@ -214,7 +209,7 @@ def test_of_corrected_labels_the_last_that_training_could_know_counts(tables: Ta
     assert row.records + row.control_records == ROWS
 
 
-def test_a_label_that_was_withdrawn_before_training_is_none(tables: Tables) -> None:
+def test_a_label_that_was_withdrawn_before_training_is_none(tables):
     at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
     first = tables.labels.with_columns(known=at)
     gone = first.head(3).with_columns(
@@ -227,7 +222,7 @@ def test_a_label_that_was_withdrawn_before_training_is_none(tables: Tables) -> N
     assert "3" in row.reason
 
 
-def test_another_days_rows_and_rows_without_a_name_are_not_joined(tables: Tables) -> None:
+def test_another_days_rows_and_rows_without_a_name_are_not_joined(tables):
     tables.target = pl.concat(
         [tables.target, tables.target.with_columns(day=pl.lit(EVE), p=pl.lit(0.5))]
     )
@@ -239,14 +234,14 @@ def test_another_days_rows_and_rows_without_a_name_are_not_joined(tables: Tables
     assert row.records + row.control_records == ROWS
 
 
-def test_a_column_that_a_table_lacks_is_said(tables: Tables) -> None:
+def test_a_column_that_a_table_lacks_is_said(tables):
     tables.proxy = tables.proxy.rename({"p": "score"})
     row = audited(tables.put())
     assert "has no column 'p'" in row.reason
     assert "it has ds, event_id, score" in row.reason
 
 
-def test_columns_may_be_called_as_anything(tables: Tables) -> None:
+def test_columns_may_be_called_as_anything(tables):
     names = {"clicked": "record", "split": "rows", "event_id": "differ"}
     tables.labels = tables.labels.rename(names)
     tables.proxy = tables.proxy.rename({"event_id": "differ"})
@@ -254,7 +249,7 @@ def test_columns_may_be_called_as_anything(tables: Tables) -> None:
     assert audited(tables.put().model_copy(update=changes)).verdict == "violated"
 
 
-def test_a_column_that_is_called_as_a_joined_one_is_refused(tables: Tables) -> None:
+def test_a_column_that_is_called_as_a_joined_one_is_refused(tables):
     tables.labels = tables.labels.rename({"split": "proxy: p"})
     row = audited(tables.put().model_copy(update={"split": "proxy: p"}))
     assert "would have two columns 'proxy: p': rename the first table's" in str(row.reason)
@@ -265,13 +260,8 @@ def test_a_column_that_is_called_as_a_joined_one_is_refused(tables: Tables) -> N
     [(1 << 17, 1 << 40, False), (1 << 40, 1 << 19, False), (1 << 20, None, True)],
 )
 def test_tables_that_the_memory_does_not_hold_are_refused(
-    tables: Tables,
-    limit: Limit,
-    monkeypatch: pytest.MonkeyPatch,
-    most: int,
-    left: int | None,
-    fits: bool,
-) -> None:
+    tables, limit, monkeypatch, most, left, fits
+):
     limit("JOIN_BYTES", most)
     monkeypatch.setattr(workers.sources.scores.joined, "memory_left", lambda: left)
     row = audited(tables.put())
@@ -279,7 +269,7 @@ def test_tables_that_the_memory_does_not_hold_are_refused(
     assert ("join them before the audit, into one table" in str(row.reason)) is not fits
 
 
-def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
+def test_a_damaged_page_of_a_table_is_unreadable_input(tables):
     given = tables.put()
     path = next((tables.folder / "target").glob("*.parquet"))
     content = bytearray(path.read_bytes())
@@ -290,7 +280,7 @@ def test_a_damaged_page_of_a_table_is_unreadable_input(tables: Tables) -> None:
     assert "write it again" in str(row.reason)
 
 
-def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) -> None:
+def test_files_of_a_table_that_store_columns_otherwise_are_said(tables):
     given = tables.put()
     folder = tables.folder / "labels" / f"day={DAY}"
     rows = pl.read_parquet(folder / "part.parquet")
@@ -305,9 +295,7 @@ def test_files_of_a_table_that_store_columns_otherwise_are_said(tables: Tables) 
     assert "clicked as int64" in str(row.reason)
 
 
-def test_storage_that_fails_while_tables_are_read_is_tried_again(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_storage_that_fails_while_tables_are_read_is_tried_again(tables, monkeypatch):
     def away(*_: object) -> None:
         raise TransientError("Storage failed 7 times.")
 
@@ -318,7 +306,7 @@ def test_storage_that_fails_while_tables_are_read_is_tried_again(
 
 
 @pytest.mark.slow
-def test_the_same_rows_in_other_files_are_joined_to_the_same(tables: Tables) -> None:
+def test_the_same_rows_in_other_files_are_joined_to_the_same(tables):
     """Digest and figures depend on the rows alone, not on how tables are cut."""
     at = pl.datetime(DAY.year, DAY.month, DAY.day, 12)
     tables.labels = tables.labels.with_columns(known=at)
@@ -342,7 +330,7 @@ def test_the_same_rows_in_other_files_are_joined_to_the_same(tables: Tables) -> 
 
 
 @pytest.mark.slow
-def test_a_table_without_rows_is_said(tables: Tables) -> None:
+def test_a_table_without_rows_is_said(tables):
     tables.labels = tables.labels[:0]
     row = audited(tables.put())
     assert row.status == "not_evaluable"
@@ -356,9 +344,7 @@ def test_a_table_without_rows_is_said(tables: Tables) -> None:
 
 
 @pytest.mark.slow
-def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
-    tables: Tables, tmp_path: pathlib.Path
-) -> None:
+def test_joined_rows_lie_in_the_staging_area_until_all_is_done(tables, tmp_path):
     staging, seen = tmp_path / "warehouse" / "_staging", []
 
     def look(done: int, _: int) -> None:
@@ -373,7 +359,7 @@ def test_joined_rows_lie_in_the_staging_area_until_all_is_done(
     assert list(staging.iterdir()) == []
 
 
-def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.Path) -> None:
+def test_after_the_deadline_nothing_is_joined(tables, tmp_path):
     over = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
     record = recorded(tables.put(), staging=str(tmp_path / "staged"), deadline=over)
     assert record.audit.detail == "deadline"
@@ -382,7 +368,7 @@ def test_after_the_deadline_nothing_is_joined(tables: Tables, tmp_path: pathlib.
 
 
 @pytest.mark.slow
-def test_workers_on_ray_join_over_object_storage_to_the_same(tables: Tables) -> None:
+def test_workers_on_ray_join_over_object_storage_to_the_same(tables):
     """Joined rows lie below the warehouse, where all workers reach them."""
     here = audited(given := tables.put())
     with object_store() as endpoint, empty_bucket(endpoint) as bucket:

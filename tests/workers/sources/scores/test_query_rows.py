@@ -19,7 +19,6 @@ from pydantic import ValidationError
 
 import workers.sources.scores.query_rows
 from privcore.exceptions import AuditError, TerminalError, TransientError
-from tests.conftest import Limit
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.postgresql import Server, postgresql
@@ -56,7 +55,7 @@ def world() -> pl.DataFrame:
 
 
 @pytest.fixture
-def bank(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+def bank(server, monkeypatch):
     """Return the server with a fresh table of a day's and another day's rows, by its name."""
     frame = world()
     other = frame.with_columns(pl.lit(EVE).alias("scored_on"), pl.lit(0.5).alias("pd_today"))
@@ -108,7 +107,7 @@ def audit(tables: ScoreTables, privacy: Privacy | None = None) -> AuditRecord:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bank")
-def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathlib.Path) -> None:
+def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path):
     world().write_parquet(tmp_path / "scores.parquet")
     file = settings(
         query=None, database=None, table=str(tmp_path / "scores.parquet"), day="scored_on"
@@ -122,7 +121,7 @@ def test_rows_of_a_query_are_audited_as_the_same_rows_of_a_file(tmp_path: pathli
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bank")
-def test_the_order_in_which_a_server_returns_rows_changes_nothing(limit: Limit) -> None:
+def test_the_order_in_which_a_server_returns_rows_changes_nothing(limit):
     first = audit(settings())
     limit("DATABASE_BATCH_ROWS", 170)  # twelve batches and another order
     second = audit(settings())
@@ -131,7 +130,7 @@ def test_the_order_in_which_a_server_returns_rows_changes_nothing(limit: Limit) 
 
 
 @pytest.mark.slow
-def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank: Server) -> None:
+def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank):
     record = seal(audit(settings()))
     assert verify(record, EMPTY_LAKE, IN_PROCESS).finding is Finding.REPRODUCED
     run(bank, "update applications set defaulted = 1 - defaulted "
@@ -148,7 +147,7 @@ def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank: Server) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bank")
-def test_decimal_numbers_and_small_integers_are_read() -> None:
+def test_decimal_numbers_and_small_integers_are_read():
     plain = audit(settings())
     query = """
         select right(application_id, -1)::numeric(12) as id, defaulted::smallint as defaulted,
@@ -162,7 +161,7 @@ def test_decimal_numbers_and_small_integers_are_read() -> None:
 
 
 @pytest.mark.slow
-def test_null_records_null_scores_and_records_that_come_twice_are_told(bank: Server) -> None:
+def test_null_records_null_scores_and_records_that_come_twice_are_told(bank):
     run(bank, "update applications set pd_today = null where application_id = 'a1'")
     assert "probability" in audit(settings()).audit.reason
     run(bank, "update applications set pd_today = 0.5, application_id = null "
@@ -193,7 +192,7 @@ def laid_out(tables: ScoreTables, deadline: dt.datetime | None = None) -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
+def test_a_query_that_does_not_fit_gets_a_sentence():
     assert 'refuses the statement (SQLSTATE 42703): column "nope" does not exist' in refused(
         "select nope,"
     )
@@ -208,20 +207,20 @@ def test_a_query_that_does_not_fit_gets_a_sentence() -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_disk_does_not_depend_on_who_writes_the_rows(limit: Limit) -> None:
+def test_disk_does_not_depend_on_who_writes_the_rows(limit):
     """Rows without end filled the disk."""
     limit("QUERY_BYTES", 1_000)
     assert "returns more than 1,000 bytes" in refused(QUERY)
 
 
-def test_a_value_is_never_quoted(bank: Server) -> None:
+def test_a_value_is_never_quoted(bank):
     run(bank, "update applications set split = 'ssn-123' where application_id = 'a1'")
     told = refused("select split::int + 1 as x,")
     assert "SQLSTATE 22P02" in told
     assert "ssn" not in told
 
 
-def test_a_query_can_write_nothing(bank: Server) -> None:
+def test_a_query_can_write_nothing(bank):
     run(bank, "create or replace function erase() returns int language sql as "
               "'delete from applications returning 1'")  # fmt: skip
     assert "read-only" in refused("select erase() as x,")
@@ -229,15 +228,13 @@ def test_a_query_can_write_nothing(bank: Server) -> None:
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_slow_query_is_ended_by_the_server(limit: Limit) -> None:
+def test_a_slow_query_is_ended_by_the_server(limit):
     limit("DATABASE_SECONDS", 0.3)
     told = refused("select pg_sleep(20) as slow,")
     assert "ended the query after 0.3 seconds" in told
 
 
-def test_a_server_that_stops_answering_does_not_hold_the_audit(
-    bank: Server, limit: Limit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stops_answering_does_not_hold_the_audit(bank, limit, monkeypatch):
     limit("DATABASE_SECONDS", 1.0)
     monkeypatch.setattr(workers.sources.scores.query_rows, "_GRACE", 0.5)
     limit("DATABASE_BATCH_ROWS", 100)
@@ -254,7 +251,7 @@ def test_a_server_that_stops_answering_does_not_hold_the_audit(
 
 
 @pytest.mark.usefixtures("bank")
-def test_a_deadline_ends_the_reading() -> None:
+def test_a_deadline_ends_the_reading():
     past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
     with pytest.raises(NotEvaluableError, match="had given all rows") as told:
         laid_out(settings(), past)
@@ -262,9 +259,7 @@ def test_a_deadline_ends_the_reading() -> None:
 
 
 @pytest.mark.slow
-def test_a_database_that_goes_away_in_the_middle_may_come_again(
-    limit: Limit, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
+def test_a_database_that_goes_away_in_the_middle_may_come_again(limit, monkeypatch, tmp_path):
     with postgresql() as server:
         monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", server.uri(ENCODED))
         run(server, "create table applications as select $$2026-03-02$$::date as scored_on, "
@@ -299,12 +294,7 @@ def test_a_database_that_goes_away_in_the_middle_may_come_again(
         f"{PASSWORD}",
     ],
 )
-def test_no_part_of_an_address_is_told(
-    address: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_no_part_of_an_address_is_told(address, monkeypatch, caplog, capfd):
     monkeypatch.setenv("PRIVAUDIT_DATABASE_BANK", address)
     supplied = SuppliedScores(settings())
     with pytest.raises(AuditError) as told:
@@ -323,13 +313,13 @@ def test_no_part_of_an_address_is_told(
     assert "hunter2" not in everything
 
 
-def test_the_address_is_in_no_record(bank: Server) -> None:
+def test_the_address_is_in_no_record(bank):
     for record in (audit(settings()), audit(settings(label="churned"))):
         assert "hunter2" not in record.model_dump_json()
         assert str(bank.port) not in str(record.audit.source)
 
 
-def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_without_an_address_or_driver_is_told(monkeypatch):
     monkeypatch.delenv("PRIVAUDIT_DATABASE_BANK", raising=False)
     with pytest.raises(TerminalError, match="set PRIVAUDIT_DATABASE_BANK in the environment"):
         find_scores("credit", DAY, SuppliedScores(settings()))
@@ -351,13 +341,13 @@ def test_a_database_without_an_address_or_driver_is_told(monkeypatch: pytest.Mon
         ({"database": "postgresql://audit:hunter2@host/bank"}, "should match pattern"),
     ],
 )
-def test_settings_that_do_not_fit_are_told(changes: dict[str, Any], told: str) -> None:
+def test_settings_that_do_not_fit_are_told(changes, told):
     with pytest.raises(ValidationError, match=told):
         settings(**changes)
 
 
 @pytest.mark.parametrize("kind", [pa.ArrowInvalid, pa.ArrowNotImplementedError])
-def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Exception]) -> None:
+def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind):
     """A database's intervals and rows were unexpected errors."""
     refused = pytest.raises(NotEvaluableError, match="of a kind that is not read")
     with refused, plain_kinds(settings()):
@@ -365,7 +355,7 @@ def test_a_column_that_no_reader_has_a_kind_for_is_a_sentence(kind: type[Excepti
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
-def test_a_label_that_is_never_known_does_not_play(zone: str | None) -> None:
+def test_a_label_that_is_never_known_does_not_play(zone):
     """PostgreSQL's `infinity` was a time of long ago, so that rows without a label played."""
     kind, others = pa.timestamp("us", zone), [0, None, -(1 << 63) + 946_684_800_000_000]
     given = pa.table({"known": pa.array([_INFINITY, *others], pa.int64()).cast(kind)})

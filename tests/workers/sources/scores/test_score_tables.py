@@ -1,4 +1,3 @@
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -37,12 +36,12 @@ GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"
         ({"scale": "number"}, "'probability' or 'log_odds'"),
     ],
 )
-def test_a_mistake_is_named(changes: dict[str, Any], words: str) -> None:
+def test_a_mistake_is_named(changes, words):
     with pytest.raises(ValidationError, match=words):
         ScoreTables.model_validate(GIVEN | changes)
 
 
-def test_a_record_keeps_all_that_is_needed_to_read_the_same_again() -> None:
+def test_a_record_keeps_all_that_is_needed_to_read_the_same_again():
     other = {"table": "u", "column": ["a", "b"], "day": "ds"}
     given = GIVEN | {"proxy": other, "record": "id", "holdout": "bucket(id, 5) = 0"}
     tables = ScoreTables.model_validate(given).pinned({"": 7, "proxy": 3})
@@ -54,7 +53,7 @@ def test_a_record_keeps_all_that_is_needed_to_read_the_same_again() -> None:
     assert again.tables.others["proxy"].version == 3
 
 
-def test_where_a_table_lies_changes_no_number_and_what_it_means_does() -> None:
+def test_where_a_table_lies_changes_no_number_and_what_it_means_does():
     def meaning(**changes: Any) -> dict[str, Any]:
         return ScoreTables.model_validate(GIVEN | changes).meaning()
 
@@ -84,7 +83,7 @@ def target(rows: int, seed: int = 0) -> np.ndarray:
         (lambda p: p.astype(np.float16).astype(float), 10_000),
     ],
 )
-def test_power_the_target_is_known_however_it_was_written(written, rows: int) -> None:
+def test_power_the_target_is_known_however_it_was_written(written, rows):
     p = target(rows)
     assert same_model(both(p), both(written(p)))
     assert not clearly_apart(both(p), both(written(p)))
@@ -94,7 +93,7 @@ def test_power_the_target_is_known_however_it_was_written(written, rows: int) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [None, 2, 3, 4, 16])
 @pytest.mark.parametrize("moved", [1e-4, 3e-6])
-def test_size_another_model_is_no_copy_however_little_it_moved(digits, moved: float) -> None:
+def test_size_another_model_is_no_copy_however_little_it_moved(digits, moved):
     # 40 pairs of models whose log-odds differ by as little as 3 in a million, or one in 10,000.
     for seed in range(40):
         random = np.random.default_rng([seed, 7])
@@ -131,23 +130,19 @@ def in_lists(frame: pl.DataFrame, role: str, missing: float | None) -> pl.DataFr
 
 @pytest.mark.parametrize("missing", [float("nan"), None], ids=["nan", "null"])
 @pytest.mark.parametrize("role", ["new", "old"])
-def test_a_number_that_is_missing_in_a_list_is_a_score_that_is_missing(
-    tmp_path: pathlib.Path, role: str, missing: float | None
-) -> None:
+def test_a_number_that_is_missing_in_a_list_is_a_score_that_is_missing(tmp_path, role, missing):
     """Such rows played as tosses of a coin: a bound of 2.4 became 0, without a remark."""
     row = audited_scores(tmp_path / "t", in_lists(predictions(), role, missing))
     assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
 
 
-def test_lists_of_probabilities_are_read_as_columns_are(tmp_path: pathlib.Path) -> None:
+def test_lists_of_probabilities_are_read_as_columns_are(tmp_path):
     row = audited_scores(tmp_path / "t", in_lists(predictions(), "none", None))
     assert row.verdict == "violated", row.reason
 
 
 @pytest.mark.parametrize("inner", [pl.String, pl.Boolean, pl.List(pl.Float64)])
-def test_a_list_of_something_else_than_numbers_is_refused(
-    tmp_path: pathlib.Path, inner: Any
-) -> None:
+def test_a_list_of_something_else_than_numbers_is_refused(tmp_path, inner):
     """The audit ended as an error, as it did where a whole list was missing."""
     frame = predictions().with_columns(new=pl.Series([[None, None]] * ROWS, dtype=pl.List(inner)))
     row = audited_scores(
@@ -156,16 +151,14 @@ def test_a_list_of_something_else_than_numbers_is_refused(
     assert (row.status, row.detail) == ("not_evaluable", "probabilities_invalid"), row.reason
 
 
-def test_a_whole_list_that_is_missing_is_a_score_that_is_missing(tmp_path: pathlib.Path) -> None:
+def test_a_whole_list_that_is_missing_is_a_score_that_is_missing(tmp_path):
     frame = in_lists(predictions(), "none", None)
     frame = frame.with_columns(new=pl.when(pl.col("record") > 5).then("new"))
     row = audited_scores(tmp_path / "t", frame)
     assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
 
 
-def test_a_decimal_that_polars_panics_at_prints_nothing(
-    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_decimal_that_polars_panics_at_prints_nothing(tmp_path, capfd):
     put_folder(tmp_path, leaking_rows())
     wide = pa.array([0.25] * 2_000).cast(pa.decimal128(30, 10)).cast(pa.decimal256(76, 40))
     given = leaking_rows().drop("day", "p_today").to_arrow().append_column("p_today", wide)

@@ -36,7 +36,7 @@ def scored(
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def passes(monkeypatch):
     """Return how many models each pass over labels serves."""
     served, scan = list[int](), workers.audit.run.scan_labels
 
@@ -48,9 +48,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return served
 
 
-def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(tmp_path):
     leaking = put_folder(tmp_path / "leaking", scored(leak=3.0))
     record = audit(tables(leaking), privacy=declared(0.5))
     assert (record.audit.status, record.audit.verdict) == ("evaluated", "violated")
@@ -61,9 +59,7 @@ def test_a_table_that_leaks_is_found_and_one_that_does_not_stays_silent(
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_a_context_column_that_a_file_lacks_or_has_no_value_of_is_missing(
-    tmp_path: pathlib.Path, joined: bool
-) -> None:
+def test_a_context_column_that_a_file_lacks_or_has_no_value_of_is_missing(tmp_path, joined):
     rows = scored(leak=3.0)
     rows = rows.with_columns(age=np.random.default_rng(4).normal(size=rows.height))
     scores = put_folder(tmp_path / "scores", rows.select("day", "event_id", "p_today"))
@@ -87,9 +83,7 @@ def test_a_context_column_that_a_file_lacks_or_has_no_value_of_is_missing(
 
 
 @pytest.mark.slow
-def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(tmp_path):
     """It is said of no violation, and not where features are there to test it."""
     said = "give the features"
     random = np.random.default_rng(3)
@@ -107,7 +101,7 @@ def test_without_features_it_is_said_that_a_holdout_seen_in_part_is_not_noticed(
 
 
 @pytest.mark.slow
-def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) -> None:
+def test_the_settings_say_what_the_label_column_holds(tmp_path):
     place = put_folder(tmp_path / "leaking", scored(leak=3.0))
     mechanism = {"name": "randomized_response", "parameters": {"epsilon": 0.5, "classes": 2}}
     privacy = declared(0.5, mechanism=mechanism)
@@ -126,9 +120,7 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path: pathlib.Path) ->
     assert len({row.audit_id for row in (unsaid, secret, privatised)}) == 3
 
 
-def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(tmp_path):
     frame, other = scored(leak=1.0), scored(seed=9, day=EVE)
     put_folder(put_folder(tmp_path / "folder", frame), other, EVE)
     both = pl.concat([other, frame])
@@ -144,7 +136,7 @@ def test_a_folder_a_delta_table_and_a_partitioned_one_give_the_same_figures(
     assert found[0].records == int((frame["split"] == "train").sum())
 
 
-def test_verify_reads_the_version_that_was_audited(tmp_path: pathlib.Path) -> None:
+def test_verify_reads_the_version_that_was_audited(tmp_path):
     place = str(tmp_path / "delta")
     deltalake.write_deltalake(place, scored(leak=1.0), partition_by=["day"])
     record = audit(tables(place), privacy=declared(0.5))
@@ -174,9 +166,7 @@ def together(given: dict[str, ScoreTables], privacy: Privacy | None = None) -> l
 
 
 @pytest.mark.slow
-def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
-    tmp_path: pathlib.Path, passes: list[int]
-) -> None:
+def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(tmp_path, passes):
     frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
     place = put_folder(tmp_path / "scores", frame)
     together({"one": tables(place), "two": tables(place, target="p_other")})
@@ -184,9 +174,7 @@ def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(
 
 
 @pytest.mark.slow
-def test_several_labels_and_a_grade_of_one_record_share_one_read(
-    tmp_path: pathlib.Path, passes: list[int]
-) -> None:
+def test_several_labels_and_a_grade_of_one_record_share_one_read(tmp_path, passes):
     """A model of two labels, of which it remembers neither, and of a grade, which it does."""
     random = np.random.default_rng(8)
     frame = scored()
@@ -216,9 +204,7 @@ def test_several_labels_and_a_grade_of_one_record_share_one_read(
     assert found == {"clicked": True, "bought": True, "grade": False}
 
 
-def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(tmp_path):
     noon = dt.datetime.combine(DAY, dt.time(12), dt.UTC)
     late = dt.datetime.combine(EVE, dt.time(23, 30), dt.UTC)
     frame = scored(leak=1.0).with_columns(
@@ -250,9 +236,7 @@ def three(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(tmp_path):
     frame = three(scored(leak=1.0))
     for model in ("p_today", "p_yesterday"):
         frame = frame.with_columns(pl.col(f"{model}_all").list.eval(pl.element().log() + 3.0)
@@ -374,9 +358,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
-    tmp_path: pathlib.Path, what: str
-) -> None:
+def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(tmp_path, what):
     changes, values, code, words = WRONG[what]
     frame = scored()
     if values is not None:
@@ -392,7 +374,7 @@ def test_every_mistake_ends_in_a_sentence_that_says_what_to_do(
     assert words in record.audit.reason
 
 
-def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pathlib.Path) -> None:
+def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path):
     assert (
         "and holds no file: check the address" in audit(tables(tmp_path / "nothing")).audit.reason
     )
@@ -407,7 +389,7 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path: pa
     assert "at version 7" in missing.reason
 
 
-def test_row_groups_of_other_days_alone_are_no_copies(tmp_path: pathlib.Path) -> None:
+def test_row_groups_of_other_days_alone_are_no_copies(tmp_path):
     both = pl.concat([scored(seed=9, day=EVE), scored(leak=1.0)])
     place = tmp_path / "scores"
     place.mkdir()
@@ -417,7 +399,7 @@ def test_row_groups_of_other_days_alone_are_no_copies(tmp_path: pathlib.Path) ->
     assert row.records == int((scored(leak=1.0)["split"] == "train").sum())
 
 
-def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None:
+def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path):
     frame = scored(20_000)
     train = pl.col("split") == "train"
     # The proxy was trained on the day, the target was not: all that is known is the proxy's.
@@ -430,14 +412,14 @@ def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.slow
-def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path: pathlib.Path) -> None:
+def test_a_target_that_leaks_does_not_make_its_proxy_suspect(tmp_path):
     for seed in range(5):
         place = put_folder(tmp_path / f"{seed}", scored(seed=seed, leak=4.0))
         assert audit(tables(place)).audit.status == "evaluated"
 
 
 @pytest.mark.slow
-def test_labels_that_came_after_training_are_left_out(tmp_path: pathlib.Path) -> None:
+def test_labels_that_came_after_training_are_left_out(tmp_path):
     frame = scored(leak=3.0)
     late = pl.int_range(pl.len()) % 2 == 0
     at = pl.datetime(DAY.year, DAY.month, DAY.day, 12, time_zone="UTC")
@@ -460,9 +442,7 @@ def test_labels_that_came_after_training_are_left_out(tmp_path: pathlib.Path) ->
     ("zone", "hour", "there"),
     [("UTC", 23, True), ("Europe/Amsterdam", 23, False), ("America/New_York", 23, True)],
 )
-def test_a_time_falls_on_a_day_in_the_tables_zone(
-    tmp_path: pathlib.Path, zone: str, hour: int, there: bool
-) -> None:
+def test_a_time_falls_on_a_day_in_the_tables_zone(tmp_path, zone, hour, there):
     at = dt.datetime(DAY.year, DAY.month, DAY.day, hour, 30, tzinfo=dt.UTC)
     frame = scored().with_columns(day=pl.lit(at))
     place = tmp_path / "delta"
@@ -471,7 +451,7 @@ def test_a_time_falls_on_a_day_in_the_tables_zone(
     assert (row.status == "evaluated") == there
 
 
-def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Path) -> None:
+def test_other_labels_that_training_read_are_conditioned_on(tmp_path):
     """A target that learned two other labels by heart is not accused of the label's declaration."""
     random = np.random.default_rng(5)
     rows = score_rows(random, 4_000)
@@ -517,9 +497,7 @@ def test_other_labels_that_training_read_are_conditioned_on(tmp_path: pathlib.Pa
          "declaration_empty"),
     ],
 )  # fmt: skip
-def test_the_first_sentence_names_the_cause(
-    tmp_path: pathlib.Path, change: Any, epsilon: float, cause: str, code: str
-) -> None:
+def test_the_first_sentence_names_the_cause(tmp_path, change, epsilon, cause, code):
     frame = scored(leak=2.0)
     frame = pl.concat([frame, frame]) if change is None else frame.with_columns(**change)
     place = put_folder(tmp_path, frame)

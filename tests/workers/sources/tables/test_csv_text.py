@@ -7,7 +7,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tests.conftest import Limit
 from tests.support.call_imports import imported_by_a_call
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
@@ -28,9 +27,7 @@ def read(folder: pathlib.Path, content: bytes, kinds: dict[str, str] | None = No
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "scores.csv.gz", "scores.CSV.zst"])
-def test_names_keep_their_zeros_and_what_is_missing_is_null(
-    tmp_path: pathlib.Path, name: str
-) -> None:
+def test_names_keep_their_zeros_and_what_is_missing_is_null(tmp_path, name):
     content = b'\xef\xbb\xbfid;p;y;f\r\n007;0.5;True;1\r\n"1""0\n";NA;;\r\nNA; .25 ;false;2e3\r\n'
     packed = {"gz": gzip.compress(content), "zst": pa.compress(content, "zstd", asbytes=True)}
     found = read(tmp_path, packed.get(name.rpartition(".")[2], content), name=name)
@@ -52,9 +49,7 @@ def test_names_keep_their_zeros_and_what_is_missing_is_null(
         (TIME, "2026-03-02T10:00:00+01:00 2026-03-02T11:00:00Z", pl.Datetime("us", "UTC")),
     ],
 )
-def test_settings_give_a_columns_kind(
-    tmp_path: pathlib.Path, kind: str, values: str, stored: pl.DataType
-) -> None:
+def test_settings_give_a_columns_kind(tmp_path, kind, values, stored):
     content = "\n".join(["c", *values.split()]).encode()
     assert read(tmp_path, content, {"c": kind})["c"].dtype == stored
 
@@ -76,7 +71,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_every_fault_is_one_sentence(tmp_path: pathlib.Path, what: str) -> None:
+def test_every_fault_is_one_sentence(tmp_path, what):
     content, words = WRONG[what]
     with pytest.raises(NotEvaluableError) as raised:
         read(tmp_path, content)
@@ -86,14 +81,14 @@ def test_every_fault_is_one_sentence(tmp_path: pathlib.Path, what: str) -> None:
     assert raised.value.reason is Reason.LABELS_UNREADABLE
 
 
-def test_reading_a_file_imports_nothing() -> None:
+def test_reading_a_file_imports_nothing():
     call = f"convert(content, packed='', kinds={KINDS}, rows=0)"
     content = HEAD + b"1,0.5,1,NA\n"
     assert imported_by_a_call("workers.sources.tables.csv_text", call, content) == []
 
 
 @pytest.mark.slow
-def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
+def test_what_unpacks_to_too_much_is_refused(tmp_path):
     bomb = gzip.compress(bytes(limits.CSV_BYTES + 2), compresslevel=1)
     with pytest.raises(NotEvaluableError, match="unpacks to more than"):
         read(tmp_path, bomb, name="scores.csv.gz")
@@ -101,9 +96,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: pathlib.Path) -> None:
         read(tmp_path, bomb[: len(bomb) // 2], name="scores.csv.gz")
 
 
-def test_a_file_beyond_the_bound_and_one_that_was_replaced_are_refused(
-    tmp_path: pathlib.Path, limit: Limit
-) -> None:
+def test_a_file_beyond_the_bound_and_one_that_was_replaced_are_refused(tmp_path, limit):
     (tmp_path / "scores.csv").write_bytes(HEAD + b"1,1,1,1\n")
     lake, file = Lake(str(tmp_path)), Lake(str(tmp_path)).label_file("scores.csv")
     with pytest.raises(NotEvaluableError, match="was replaced while it was read"):
@@ -115,9 +108,7 @@ def test_a_file_beyond_the_bound_and_one_that_was_replaced_are_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 1, limits.CSV_ROW_BYTES // 2])
-def test_a_row_as_long_as_is_promised_is_read_wherever_it_begins(
-    tmp_path: pathlib.Path, before: int
-) -> None:
+def test_a_row_as_long_as_is_promised_is_read_wherever_it_begins(tmp_path, before):
     head, tail = b"id,p,y,f\n" + b"1" * before + b",1,1,1\n", b",1,1,1\n"
     kinds = {"id": TEXT, "p": NUMBER}
     for size, passes in ((limits.CSV_ROW_BYTES, True), (2 * limits.CSV_ROW_BYTES, False)):

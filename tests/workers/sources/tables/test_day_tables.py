@@ -2,9 +2,7 @@
 
 import datetime as dt
 import hmac
-import pathlib
 import re
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +23,7 @@ from workers.sources.tables.day_tables import (
 from workers.sources.tables.table_days import as_day, days_among, days_named, may_hold
 
 
-def test_buckets_are_icebergs() -> None:
+def test_buckets_are_icebergs():
     words = pl.Series(["iceberg", "", "é-1", "2026-03-02-17", *map(str, range(500))])
     numbers = pl.Series([34, 0, -1, 2**62, *range(500)])
     for values, kind in ((words, StringType()), (numbers, LongType())):
@@ -47,7 +45,7 @@ def test_buckets_are_icebergs() -> None:
         ("keyed(record, 0.25)", HoldoutRule("record", "", keyed_share=0.25)),
     ],
 )
-def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
+def test_a_rule_is_read(text, rule):
     assert parse_holdout(text) == rule
 
 
@@ -66,12 +64,12 @@ def test_a_rule_is_read(text: str, rule: HoldoutRule) -> None:
         ("bucket(x, 5) = 'a'", "or keyed(column, 0.2)"),
     ],
 )
-def test_what_is_no_rule_is_refused(text: str, words: str) -> None:
+def test_what_is_no_rule_is_refused(text, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         parse_holdout(text)
 
 
-def test_a_key_divides_records_as_the_how_to_says() -> None:
+def test_a_key_divides_records_as_the_how_to_says():
     """The platform's own line of Python and this rule agree on every record, as text or number."""
     key, share, count = bytes(range(32)), 0.2, 20_000
     names = [f"r{number}" for number in range(count)]
@@ -94,7 +92,7 @@ def test_a_key_divides_records_as_the_how_to_says() -> None:
     assert abs((other & holdout[:count]).sum() - 800) < 4 * 28
 
 
-def test_no_split_is_made_without_a_key_or_of_what_has_no_one_text() -> None:
+def test_no_split_is_made_without_a_key_or_of_what_has_no_one_text():
     with pytest.raises(ValueError, match="needs its key"):
         keyed(pl.Series([1]), 0.2, b"")
     for values in (pl.Series([0.5]), pl.Series([True])):
@@ -102,7 +100,7 @@ def test_no_split_is_made_without_a_key_or_of_what_has_no_one_text() -> None:
             keyed(values, 0.2, bytes(32))
 
 
-def test_every_row_that_says_something_is_in_one_arm() -> None:
+def test_every_row_that_says_something_is_in_one_arm():
     names = pl.Series("id", [f"r{number}" for number in range(5_000)] + [None])
     train, holdout = HoldoutRule("id", "0", 5).arms(names)
     assert not (train & holdout).any()
@@ -121,9 +119,7 @@ def test_every_row_that_says_something_is_in_one_arm() -> None:
 
 
 @pytest.mark.parametrize("kind", [pl.Int32, pl.String])
-def test_a_hash_rule_over_text_and_integers_is_refused(
-    tmp_path: pathlib.Path, kind: type[pl.DataType]
-) -> None:
+def test_a_hash_rule_over_text_and_integers_is_refused(tmp_path, kind):
     """7 and '7' have other hashes: rows that training saw counted as held out, 2.62 became 1.08."""
     frame = predictions().with_columns(pl.col("record") % 500)
     folder = tmp_path / f"day={DAY}"
@@ -137,7 +133,7 @@ def test_a_hash_rule_over_text_and_integers_is_refused(
         assert row.status == "evaluated", row.reason
 
 
-def test_numbers_beyond_64_bits_name_no_bucket(tmp_path: pathlib.Path) -> None:
+def test_numbers_beyond_64_bits_name_no_bucket(tmp_path):
     frame = predictions().with_columns(pl.col("record").cast(pl.UInt64) + 2**63)
     row = audited_scores(tmp_path / "t", frame, holdout="bucket(record, 3) = 0")
     assert (row.status, row.detail) == ("not_evaluable", "label_invalid"), row.reason
@@ -147,7 +143,7 @@ NOON = dt.datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=dt.UTC)
 
 
 @pytest.mark.parametrize("value", [DAY, NOON, str(DAY), f"{DAY:%Y%m%d}", int(f"{DAY:%Y%m%d}")])
-def test_a_day_is_read_in_each_spelling(value: Any) -> None:
+def test_a_day_is_read_in_each_spelling(value):
     assert as_day(value) == DAY
     assert days_among([("ds", value), ("x", 1.5), ("y", None), ("z", "soon")]) == [("ds", DAY)]
 
@@ -156,7 +152,7 @@ def test_a_day_is_read_in_each_spelling(value: Any) -> None:
     "value",
     [None, 1.5, b"2026-03-02", "", "2026", 20261399, "2026-03-02x", "2026-03-02 ", "2026-W10-1"],
 )
-def test_all_else_is_no_day(value: Any) -> None:
+def test_all_else_is_no_day(value):
     assert as_day(value) is None
 
 
@@ -176,13 +172,11 @@ def test_all_else_is_no_day(value: Any) -> None:
         (1.5, 2.5, True),
     ],
 )
-def test_statistics_leave_out_only_what_they_exclude(
-    least: Any, greatest: Any, *, there: bool
-) -> None:
+def test_statistics_leave_out_only_what_they_exclude(least, greatest, *, there):
     assert may_hold(least, greatest, DAY) is there
 
 
-def test_year_month_and_day_say_a_day_together() -> None:
+def test_year_month_and_day_say_a_day_together():
     parts = [("year", "2026"), ("month", "3"), ("day", "02"), ("hour", "04")]
     assert days_named(parts) == [("day", DAY)]
     assert days_named([("day", "02"), ("ds", "2026-03-01 05:00:00")]) == [("ds", EVE)]
@@ -195,7 +189,7 @@ SPRING, AUTUMN = dt.date(2026, 3, 29), dt.date(2026, 10, 25)
 
 
 @pytest.mark.parametrize("day", [SPRING, AUTUMN])
-def test_each_time_of_the_clock_is_of_one_day(day: dt.date) -> None:
+def test_each_time_of_the_clock_is_of_one_day(day):
     """Rows of the hour that a zone skips were of no day, without a remark: 2.30 became 2.16."""
     start = dt.datetime.combine(day, dt.time())
     times = [start + dt.timedelta(minutes=10 * step - 60) for step in range(24 * 6 + 12)]
@@ -204,7 +198,7 @@ def test_each_time_of_the_clock_is_of_one_day(day: dt.date) -> None:
     assert found.to_list() == [time.date() for time in times]
 
 
-def test_a_label_of_a_time_that_is_skipped_is_known_by_the_clock() -> None:
+def test_a_label_of_a_time_that_is_skipped_is_known_by_the_clock():
     cutoff = dt.datetime(2026, 3, 29, 6, tzinfo=dt.UTC)
     times = [dt.datetime.combine(SPRING, dt.time(*clock)) for clock in ((2, 30), (8, 1))]
     column = pl.Series("at", [*times, None])

@@ -17,7 +17,6 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from privcore.exceptions import TerminalError, TransientError
-from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
 from tests.support.rest_catalog import SECRET, handler_of, serving
@@ -49,7 +48,7 @@ def obeyed(properties: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def metadata(catalog: SqlCatalog) -> pathlib.Path:
+def metadata(catalog):
     """The metadata file of a table that has one snapshot."""
     table = catalog.create_table("ads.scores", schema=ROWS.schema)
     table.append(ROWS)
@@ -70,9 +69,7 @@ def snapshots(metadata: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     "implementation",
     [f"{__name__}.obeyed", "sys.exit", "builtins.print", "os.abort", "nobody.Nothing", "x"],
 )
-def test_a_tables_property_calls_nothing(
-    metadata: pathlib.Path, tmp_path: pathlib.Path, implementation: str
-) -> None:
+def test_a_tables_property_calls_nothing(metadata, tmp_path, implementation):
     planted = tmp_path / PLANTED
     edit(metadata, properties={"py-io-impl": implementation, PLANTED: str(planted)})
     assert len(find_day(HERE, DAY).files) == 1
@@ -80,9 +77,7 @@ def test_a_tables_property_calls_nothing(
     assert not planted.exists()
 
 
-def test_a_catalogues_own_reader_is_not_used_either(
-    metadata: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalogues_own_reader_is_not_used_either(metadata, tmp_path, monkeypatch):
     """Operators set it for other programs; here it would read past the rules for places."""
     planted = tmp_path / PLANTED
     monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PY_IO_IMPL", f"{__name__}.obeyed")
@@ -93,9 +88,7 @@ def test_a_catalogues_own_reader_is_not_used_either(
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "foo"])
-def test_a_tables_endpoint_is_told_no_login(
-    metadata: pathlib.Path, stranger: tuple[int, list[bytes]], scheme: str
-) -> None:
+def test_a_tables_endpoint_is_told_no_login(metadata, stranger, scheme):
     port, told = stranger
     host = f"http://127.0.0.1:{port}"
     edit(
@@ -132,12 +125,8 @@ def test_a_tables_endpoint_is_told_no_login(
 )  # fmt: skip
 @pytest.mark.parametrize("field", ["location", "manifest-list"])
 def test_a_table_lies_at_no_host_or_folder_of_its_writers_choice(
-    metadata: pathlib.Path,
-    stranger: tuple[int, list[bytes]],
-    tmp_path: pathlib.Path,
-    address: str,
-    field: str,
-) -> None:
+    metadata, stranger, tmp_path, address, field
+):
     port, told = stranger
     address = address.format(port=port, folder=tmp_path)
     if field == "location":
@@ -150,16 +139,14 @@ def test_a_table_lies_at_no_host_or_folder_of_its_writers_choice(
     assert told == []
 
 
-def test_a_link_out_of_the_warehouse_is_not_followed(
-    metadata: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+def test_a_link_out_of_the_warehouse_is_not_followed(metadata, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     metadata.parent.rename(elsewhere)
     metadata.parent.symlink_to(elsewhere)
     refused(HERE, Reason.PATH_OUTSIDE)
 
 
-def test_a_manifest_list_that_is_gone_is_said(metadata: pathlib.Path) -> None:
+def test_a_manifest_list_that_is_gone_is_said(metadata):
     for path in metadata.parent.glob("snap-*.avro"):
         path.unlink()
     assert "keep the metadata of a snapshot" in refused(HERE, Reason.LABELS_CHANGED)
@@ -167,7 +154,7 @@ def test_a_manifest_list_that_is_gone_is_said(metadata: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no Avro", b"Obj\x01" + b"\xff" * 99, b"\0" * 5000])
 @pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro"])
-def test_damaged_metadata_is_said(metadata: pathlib.Path, content: bytes, pattern: str) -> None:
+def test_damaged_metadata_is_said(metadata, content, pattern):
     for path in metadata.parent.glob(pattern):
         path.write_bytes(content)
     assert "metadata of the Iceberg table ads.scores is damaged" in refused(
@@ -176,15 +163,13 @@ def test_damaged_metadata_is_said(metadata: pathlib.Path, content: bytes, patter
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"format-version": 9}', b"\xff"])
-def test_a_damaged_metadata_file_is_said(metadata: pathlib.Path, content: bytes) -> None:
+def test_a_damaged_metadata_file_is_said(metadata, content):
     metadata.write_bytes(content)
     assert "ads.scores is damaged" in refused(HERE, Reason.PATH_UNREADABLE)
 
 
 @pytest.mark.slow
-def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(
-    catalog: SqlCatalog, metadata: pathlib.Path, limit: Limit
-) -> None:
+def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(catalog, metadata, limit):
     """4 MB that unpack to 4 GB; nobody but the contained child takes memory for them."""
     packed = metadata.with_name("00002-bomb.gz.metadata.json")
     packed.write_bytes(gzip.compress(b" " * (1 << 24), compresslevel=9) * 256)
@@ -199,13 +184,13 @@ def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(
 
 
 @pytest.mark.slow
-def test_a_huge_metadata_file_is_not_read(metadata: pathlib.Path) -> None:
+def test_a_huge_metadata_file_is_not_read(metadata):
     with metadata.open("r+b") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
     assert f"{limits.TABLE_FILE_BYTES:,} bytes" in refused(HERE, Reason.TOO_LARGE)
 
 
-def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog: SqlCatalog) -> None:
+def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog):
     """Two manifests name one file: each of its rows would count twice."""
     table = catalog.create_table("ads.scores", schema=ROWS.schema)
     table.append(ROWS)
@@ -217,9 +202,7 @@ def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog: SqlCatalog
 
 
 @pytest.mark.parametrize(("name", "told"), [("x", False), ("y", True)])
-def test_a_property_that_gives_a_number_to_another_column_is_refused(
-    catalog: SqlCatalog, name: str, told: bool
-) -> None:
+def test_a_property_that_gives_a_number_to_another_column_is_refused(catalog, name, told):
     """Readers take the property's word of files without numbers, and an audit the names."""
     table = catalog.create_table("ads.scores", schema=ROWS.schema)
     table.append(ROWS)
@@ -234,7 +217,7 @@ def test_a_property_that_gives_a_number_to_another_column_is_refused(
         assert len(find_day(HERE, DAY).files) == 1
 
 
-def test_avro_that_says_it_has_2_to_the_60_records_ends_one_lookup(catalog: SqlCatalog) -> None:
+def test_avro_that_says_it_has_2_to_the_60_records_ends_one_lookup(catalog):
     table = catalog.create_table("ads.scores", schema=ROWS.schema)
     table.append(ROWS)
     listed = pathlib.Path(table.current_snapshot().manifest_list.removeprefix("file://"))
@@ -258,7 +241,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, **given: str) -> None:
 
 
 @pytest.fixture
-def asked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+def asked(tmp_path, monkeypatch):
     """A catalogue with the table ads.scores, written by its protocol; yield what it is asked."""
     handler, asked = handler_of(tmp_path / "far", TOKEN)
     with serving(handler) as address:
@@ -270,7 +253,7 @@ def asked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
         yield asked
 
 
-def test_a_day_is_read_with_the_token_and_without_asking_for_storage_logins(asked: Asked) -> None:
+def test_a_day_is_read_with_the_token_and_without_asking_for_storage_logins(asked):
     found = find_day(FAR, DAY)
     assert (found.kind, len(found.files)) == ("iceberg", 1)
     assert look("ads.scores", catalog="far").newest["day"] == DAY
@@ -282,9 +265,7 @@ def test_a_day_is_read_with_the_token_and_without_asking_for_storage_logins(aske
     }
 
 
-def test_a_client_and_its_secret_are_changed_for_a_token(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_and_its_secret_are_changed_for_a_token(asked, monkeypatch):
     monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
     environment(monkeypatch, credential=SECRET)
     assert len(find_day(FAR, DAY).files) == 1
@@ -294,9 +275,7 @@ def test_a_client_and_its_secret_are_changed_for_a_token(
 @pytest.mark.parametrize(
     ("name", "value"), [("token", "a-wrong-token"), ("credential", "a-client:a-wrong-secret")]
 )
-def test_a_refused_login_is_said_and_not_repeated(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_a_refused_login_is_said_and_not_repeated(asked, monkeypatch, name, value):
     assert asked == []
     monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
     environment(monkeypatch, **{name: value})
@@ -306,7 +285,7 @@ def test_a_refused_login_is_said_and_not_repeated(
     assert value.rpartition(":")[2] not in sentence
 
 
-def test_a_table_that_the_catalogue_does_not_have_is_said(asked: Asked) -> None:
+def test_a_table_that_the_catalogue_does_not_have_is_said(asked):
     assert asked == []
     with pytest.raises(NotEvaluableError, match=r"has no table ads\.other") as caught:
         find_day(TablePlace(table="ads.other", catalog="far", day="day"), DAY)
@@ -314,9 +293,7 @@ def test_a_table_that_the_catalogue_does_not_have_is_said(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("secret", ["token", "credential"])
-def test_a_login_in_a_file_is_refused_and_not_repeated(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, secret: str
-) -> None:
+def test_a_login_in_a_file_is_refused_and_not_repeated(tmp_path, monkeypatch, secret):
     monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
     (tmp_path / ".pyiceberg.yaml").write_text(
         f"catalog:\n  far:\n    uri: http://127.0.0.1:9\n    {secret}: in-a-file\n"
@@ -327,9 +304,7 @@ def test_a_login_in_a_file_is_refused_and_not_repeated(
 
 
 @pytest.mark.slow
-def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(tmp_path, monkeypatch):
     """As teams have it: the warehouse is a name, and the files lie in a bucket."""
     with object_store() as endpoint, empty_bucket(endpoint) as bucket:
         place = {"warehouse": f"{bucket}/tables", "s3.endpoint": endpoint}
@@ -386,7 +361,7 @@ says = Stranger.says
 
 
 @pytest.fixture
-def table(tmp_path: pathlib.Path) -> dict[str, Any]:
+def table(tmp_path):
     """Return an honest catalogue's answer about the table ads.scores."""
     catalog = SqlCatalog(
         "behind", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/iceberg"
@@ -403,9 +378,7 @@ Served = Callable[..., contextlib.AbstractContextManager[Asked]]
 
 
 @pytest.fixture
-def served(
-    table: dict[str, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> Served:
+def served(table, tmp_path, monkeypatch):
     """Serve a catalogue `far`, honest but for these answers; yield what it is asked."""
 
     @contextlib.contextmanager
@@ -424,7 +397,7 @@ def served(
 
 
 @pytest.fixture
-def elsewhere(stranger: tuple[int, list[bytes]]) -> tuple[str, list[bytes]]:
+def elsewhere(stranger):
     """A host of the catalogue's choice: its address, and what it was told."""
     port, told = stranger
     return f"http://127.0.0.1:{port}", told
@@ -450,9 +423,7 @@ class Obeyed:
 
 @pytest.mark.parametrize("said", ["defaults", "overrides", "config"])
 @pytest.mark.parametrize("number", range(3))
-def test_no_function_of_a_catalogues_choice_is_called(
-    served: Served, table: dict[str, Any], tmp_path: pathlib.Path, said: str, number: int
-) -> None:
+def test_no_function_of_a_catalogues_choice_is_called(served, table, tmp_path, said, number):
     wanted = planted_by(tmp_path)[number]
     config = {"defaults": {}, "overrides": {}} | ({} if said == "config" else {said: wanted})
     flat = {key: value for key, value in wanted.items() if isinstance(value, str)}
@@ -464,8 +435,8 @@ def test_no_function_of_a_catalogues_choice_is_called(
 
 @pytest.mark.parametrize("said", ["defaults", "overrides", "config", "storage-credentials"])
 def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
-    served: Served, table: dict[str, Any], elsewhere: tuple[str, list[bytes]], said: str
-) -> None:
+    served, table, elsewhere, said
+):
     """The files lie in a bucket, so that an endpoint would be used; the operator's is asked."""
     host, told = elsewhere
     wanted = {
@@ -500,9 +471,9 @@ def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
 @pytest.mark.parametrize("code", [302, 307])
 @pytest.mark.parametrize("path", ["config", "scores", "tokens"])
 def test_a_redirect_is_not_followed(
-    served: Served, monkeypatch: pytest.MonkeyPatch, elsewhere: tuple[str, list[bytes]],
-    path: str, code: int,
-) -> None:  # fmt: skip
+    served, monkeypatch, elsewhere,
+    path, code,
+):  # fmt: skip
     """To another host it would tell the token, and to this network what only we can reach."""
     host, told = elsewhere
     with served(**{path: says(code, {}, Location=f"{host}/v1/x")}):
@@ -513,9 +484,7 @@ def test_a_redirect_is_not_followed(
     assert told == []
 
 
-def test_the_servers_own_plan_of_a_scan_is_not_asked_for(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_servers_own_plan_of_a_scan_is_not_asked_for(served, monkeypatch):
     """It would say which rows are read, whatever the pinned snapshot holds."""
     config = {
         "defaults": {}, "overrides": {"scan-planning-mode": "server"},
@@ -536,7 +505,7 @@ def test_the_servers_own_plan_of_a_scan_is_not_asked_for(
 
 @pytest.mark.parametrize("path", ["config", "scores"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_answer_of_5_gb_is_not_read(served: Served, path: str, packed: bool) -> None:
+def test_an_answer_of_5_gb_is_not_read(served, path, packed):
     sent: list[int] = []
     piece = b" " * (1 << 20)
     member = gzip.compress(piece * 64, compresslevel=1)
@@ -555,13 +524,13 @@ def test_an_answer_of_5_gb_is_not_read(served: Served, path: str, packed: bool) 
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_a_busy_catalogue_is_asked_again_later(served: Served, code: int) -> None:
+def test_a_busy_catalogue_is_asked_again_later(served, code):
     again = pytest.raises(TransientError, match="catalogue far does not answer")
     with served(config=says(code, {})), again:
         find_day(FAR, DAY)
 
 
-def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     environment(monkeypatch, uri=f"http://127.0.0.1:{port}", token=TOKEN)
@@ -578,15 +547,13 @@ def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch: pytest.Monke
         b'{"overrides": {"namespace-separator": ""}}', b'{"endpoints": ["X"]}', b"\xff\xfe",
     ],
 )  # fmt: skip
-def test_a_garbled_config_is_said(served: Served, config: bytes) -> None:
+def test_a_garbled_config_is_said(served, config):
     with served(config=says(200, config)):
         assert "cannot be asked" in refused(FAR, Reason.PATH_UNREADABLE)
 
 
 @pytest.mark.parametrize("prefix", ["@127.0.0.1:{port}", "../..", "//127.0.0.1:{port}", "?x", "#x"])
-def test_a_prefix_stays_on_the_catalogues_own_host(
-    served: Served, elsewhere: tuple[str, list[bytes]], prefix: str
-) -> None:
+def test_a_prefix_stays_on_the_catalogues_own_host(served, elsewhere, prefix):
     host, told = elsewhere
     said = {"overrides": {"prefix": prefix.format(port=host.rpartition(":")[2])}}
     with served(config=says(200, said)) as asked, contextlib.suppress(NotEvaluableError):
@@ -595,7 +562,7 @@ def test_a_prefix_stays_on_the_catalogues_own_host(
     assert len(asked) in {1, 2}
 
 
-def test_the_hostile_catalogue_itself_works(served: Served) -> None:
+def test_the_hostile_catalogue_itself_works(served):
     """Else the attacks above would prove nothing."""
     with served():
         assert len(find_day(FAR, DAY).files) == 1

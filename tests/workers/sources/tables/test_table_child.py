@@ -1,13 +1,11 @@
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from privcore.exceptions import TerminalError, TransientError
-from tests.conftest import Limit
 from tests.workers.test_isolation import CLOSED
 from workers.exceptions import NotEvaluableError, Reason
 from workers.sources.tables import table_child
@@ -64,7 +62,7 @@ answer = answering(behave)
 
 
 @pytest.fixture(autouse=True)
-def small(limit: Limit, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small(limit, monkeypatch):
     limit("TABLE_SECONDS", 2)
     monkeypatch.setitem(table_child._VARIABLES, __name__, table_child._VARIABLES[DELTA])
     table_child._contained.cache_clear()
@@ -88,16 +86,12 @@ def asked(how: str, places: Any = None) -> Any:
         ("wait", NotEvaluableError, "took over 2 seconds"),
     ],
 )
-def test_however_a_reader_ends_its_caller_gets_a_sentence(
-    how: str, kind: type[Exception], words: str
-) -> None:
+def test_however_a_reader_ends_its_caller_gets_a_sentence(how, kind, words):
     with pytest.raises(kind, match=words):
         asked(how)
 
 
-def test_a_reader_has_this_processes_environment_as_it_is_now(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_reader_has_this_processes_environment_as_it_is_now(monkeypatch):
     for value in ("first", "second"):
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", value)
         assert asked("AWS_SECRET_ACCESS_KEY") == value
@@ -106,9 +100,7 @@ def test_a_reader_has_this_processes_environment_as_it_is_now(
 
 
 @pytest.mark.parametrize(("module", "given"), [(DELTA, NEEDED), (ICEBERG, NEEDED | CATALOGUES)])
-def test_a_reader_is_given_the_variables_that_it_needs_and_no_others(
-    monkeypatch: pytest.MonkeyPatch, module: str, given: set[str]
-) -> None:
+def test_a_reader_is_given_the_variables_that_it_needs_and_no_others(monkeypatch, module, given):
     monkeypatch.setitem(table_child._VARIABLES, __name__, table_child._VARIABLES[module])
     planted = NEEDED | CATALOGUES | OTHERS
     for name in planted | {"https_proxy"}:
@@ -120,9 +112,7 @@ def test_a_reader_is_given_the_variables_that_it_needs_and_no_others(
 
 
 @CLOSED
-def test_a_reader_reads_its_table_and_logins_and_no_other_file(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_reads_its_table_and_logins_and_no_other_file(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     properties = {
@@ -161,22 +151,18 @@ def test_a_reader_reads_its_table_and_logins_and_no_other_file(
         ("/w/t", "file:///w", ("/w", "t")),
     ],
 )  # fmt: skip
-def test_a_bucket_or_a_place_below_the_warehouse_is_read(
-    address: str, warehouse: str | None, found: tuple[str, str]
-) -> None:
+def test_a_bucket_or_a_place_below_the_warehouse_is_read(address, warehouse, found):
     assert place_of(address, warehouse) == found
 
 
 @pytest.mark.parametrize("warehouse", [None, "/w", "hdfs://name:8020/w", "s3://b/w"])
-def test_a_host_of_the_tables_choice_is_refused(warehouse: str | None) -> None:
+def test_a_host_of_the_tables_choice_is_refused(warehouse):
     for address in ("hdfs://other:8020/w/t", "hdfs://name:8020/wx", "/wx/t", "s3://b:80/w/t"):
         with pytest.raises(NotEvaluableError, match="not below the catalogue's warehouse"):
             place_of(address, warehouse)
 
 
-def test_a_catalogue_is_described_by_the_environment_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_catalogue_is_described_by_the_environment_as_it_is(monkeypatch):
     assert properties_of("nobody") == {}
     for place, known in (("s3://b/w", "s3://b/w"), ("/w", "/w"), ("prod", None)):
         monkeypatch.setenv("PYICEBERG_CATALOG__NOBODY__WAREHOUSE", place)

@@ -4,7 +4,6 @@ import os
 import pathlib
 import resource
 import urllib.parse
-from collections.abc import Callable
 from typing import Any
 
 import deltalake
@@ -13,9 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
-from tests.conftest import Limit
 from tests.support.lake import DAY, EVE
 from tests.support.score_tables import score_rows, tables
 from tests.support.tiers import rest_slow
@@ -43,7 +40,7 @@ def first_log(table: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("word", [f"day={DAY}", f"day={DAY:%Y%m%d}", f"day={DAY}/region=NL"])
-def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None:
+def test_a_folder_of_the_day_is_found(tmp_path, word):
     put(tmp_path, word, f"day={EVE}", "_temporary/day=2026-03-02", f"other={DAY}")
     found = find_day(place(tmp_path), DAY)
     assert [file.name for file in found.files] == [f"{word}/part.parquet"]
@@ -67,9 +64,7 @@ def test_a_folder_of_the_day_is_found(tmp_path: pathlib.Path, word: str) -> None
         (["day=2026-03-02", "day=2026-13-02", "day=__HIVE_DEFAULT_PARTITION__"], "UTC", 1),
     ],
 )
-def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
-    tmp_path: pathlib.Path, folders: list[str], zone: str, found: int
-) -> None:
+def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(tmp_path, folders, zone, found):
     put(tmp_path, *folders)
     named = find_day(place(tmp_path), DAY, zone=zone)
     assert [file.name for file in named.files] == [
@@ -83,9 +78,7 @@ def test_folders_of_times_and_of_parts_of_a_date_are_of_their_day(
     "spelling", rest_slow(["{}T00:00:00.000000Z", "{} 00:00:00", "{} 00:00:00.000000"])
 )
 @pytest.mark.parametrize("within", [True, False])
-def test_a_delta_partition_that_is_a_time_is_of_its_day(
-    tmp_path: pathlib.Path, spelling: str, *, within: bool
-) -> None:
+def test_a_delta_partition_that_is_a_time_is_of_its_day(tmp_path, spelling, *, within):
     """Both spellings of the protocol, with the partition's folder and without."""
     table = tmp_path / "t"
     rows = pl.DataFrame({"day": [EVE, DAY], "x": [0, 1]})
@@ -112,9 +105,7 @@ def test_a_delta_partition_that_is_a_time_is_of_its_day(
 
 
 @pytest.mark.parametrize("source", ["t", "other"])
-def test_a_shallow_clone_is_said_and_absolute_paths_of_the_table_are_its_own(
-    tmp_path: pathlib.Path, source: str
-) -> None:
+def test_a_shallow_clone_is_said_and_absolute_paths_of_the_table_are_its_own(tmp_path, source):
     deltalake.write_deltalake(str(tmp_path / "t"), BOTH)
     log = first_log(tmp_path / "t")
     log.write_text(log.read_text().replace('"path":"', f'"path":"file://{tmp_path}/{source}/'))
@@ -127,7 +118,7 @@ def test_a_shallow_clone_is_said_and_absolute_paths_of_the_table_are_its_own(
         assert caught.value.reason is Reason.TABLE_UNSUPPORTED
 
 
-def test_a_delta_table_by_year_month_and_day_is_read(tmp_path: pathlib.Path) -> None:
+def test_a_delta_table_by_year_month_and_day_is_read(tmp_path):
     table = str(tmp_path / "t")
     rows = pl.DataFrame({"year": [2026] * 2, "month": [3, 2], "day": [2, 2], "x": [1, 0]})
     deltalake.write_deltalake(table, rows, partition_by=["year", "month", "day"])
@@ -140,9 +131,7 @@ def test_a_delta_table_by_year_month_and_day_is_read(tmp_path: pathlib.Path) -> 
     "name",
     ["PART-0.PARQUET", "part.parq", "part.pq", "20260302_144951_00037_v74wa_1ad6f92e", "000000_0"],
 )
-def test_parquet_is_known_by_its_ending_or_its_first_bytes(
-    tmp_path: pathlib.Path, name: str
-) -> None:
+def test_parquet_is_known_by_its_ending_or_its_first_bytes(tmp_path, name):
     folder = tmp_path / f"day={DAY}"
     folder.mkdir()
     BOTH.write_parquet(folder / name)
@@ -154,21 +143,21 @@ def test_parquet_is_known_by_its_ending_or_its_first_bytes(
     assert look(str(folder / name)).sample.equals(BOTH)
 
 
-def test_a_folder_without_rows_is_told_which_endings_are_read(tmp_path: pathlib.Path) -> None:
+def test_a_folder_without_rows_is_told_which_endings_are_read(tmp_path):
     (tmp_path / "rows.orc").write_bytes(b"ORC")
     with pytest.raises(NotEvaluableError, match="none of its 1 files is one of rows: check") as one:
         find_day(place(tmp_path), DAY)
     assert "end in .parquet, .parq, .pq, .csv, .csv.gz, .csv.zst (Parquet may" in str(one.value)
 
 
-def test_files_without_such_folders_are_read_and_each_row_is_asked(tmp_path: pathlib.Path) -> None:
+def test_files_without_such_folders_are_read_and_each_row_is_asked(tmp_path):
     BOTH.write_parquet(tmp_path / "all.parquet")
     found = find_day(place(tmp_path), DAY)
     assert found.day_in_files
     assert len(found.files) == 1
 
 
-def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path: pathlib.Path) -> None:
+def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path):
     for number, frame in enumerate((BOTH[:3], BOTH[3:], BOTH[2:4])):
         deltalake.write_deltalake(str(tmp_path / "t"), frame, mode="append")
         found = find_day(place(tmp_path / "t"), EVE)
@@ -178,7 +167,7 @@ def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path: pathlib.P
         find_day(place(tmp_path / "t", version=0), DAY)
 
 
-def test_deleted_rows_of_a_delta_table_are_not_read_back(tmp_path: pathlib.Path) -> None:
+def test_deleted_rows_of_a_delta_table_are_not_read_back(tmp_path):
     table = tmp_path / "t"
     deltalake.write_deltalake(str(table), BOTH)
     deltalake.DeltaTable(str(table)).delete("x = 4")
@@ -187,7 +176,7 @@ def test_deleted_rows_of_a_delta_table_are_not_read_back(tmp_path: pathlib.Path)
     assert pl.read_parquet(table / file.name)["x"].to_list() == [0, 1, 2, 3]
 
 
-def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path):
     table = tmp_path / "t"
     deltalake.write_deltalake(
         str(table), BOTH, configuration={"delta.enableDeletionVectors": "true"}
@@ -201,7 +190,7 @@ def test_a_delta_table_with_deletion_vectors_is_refused(tmp_path: pathlib.Path) 
     assert caught.value.reason in {Reason.TABLE_UNSUPPORTED, Reason.PATH_UNREADABLE}
 
 
-def test_an_iceberg_snapshot_is_read_and_a_later_one_is_not(catalog: SqlCatalog) -> None:
+def test_an_iceberg_snapshot_is_read_and_a_later_one_is_not(catalog):
     table = catalog.create_table("ads.scores", schema=BOTH.to_arrow().schema)
     with pytest.raises(NotEvaluableError, match="no snapshot yet"):
         find_day(place("ads.scores", catalog="here"), DAY)
@@ -216,7 +205,7 @@ def test_an_iceberg_snapshot_is_read_and_a_later_one_is_not(catalog: SqlCatalog)
         find_day(place("ads.scores", catalog="here"), DAY + dt.timedelta(days=5))
 
 
-def test_an_iceberg_table_that_renamed_a_column_is_refused(catalog: SqlCatalog) -> None:
+def test_an_iceberg_table_that_renamed_a_column_is_refused(catalog):
     table = catalog.create_table("ads.scores", schema=BOTH.to_arrow().schema)
     table.append(BOTH.to_arrow())
     with table.update_schema() as update:
@@ -235,15 +224,13 @@ def test_an_iceberg_table_that_renamed_a_column_is_refused(catalog: SqlCatalog) 
         ({"table": "ads.scores", "catalog": "here", "version": 7}, "no snapshot 7"),
     ],
 )
-def test_what_an_iceberg_catalogue_does_not_have_is_said(
-    catalog: SqlCatalog, given: dict[str, Any], words: str
-) -> None:
+def test_what_an_iceberg_catalogue_does_not_have_is_said(catalog, given, words):
     catalog.create_table("ads.scores", schema=BOTH.to_arrow().schema).append(BOTH.to_arrow())
     with pytest.raises(NotEvaluableError, match=words):
         find_day(TablePlace.model_validate({"day": "day"} | given), DAY)
 
 
-def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_delta_table_that_keeps_split_in_its_log_is_refused(tmp_path):
     rows = score_rows(np.random.default_rng(0), 100)
     deltalake.write_deltalake(str(tmp_path), rows, partition_by=["split"])
     with pytest.raises(NotEvaluableError, match="keeps 'split' in its log"):
@@ -266,8 +253,8 @@ def marks(seen: object) -> set[int]:
     "spelled", rest_slow([str, lambda day: day, lambda day: int(f"{day:%Y%m%d}")], always=2)
 )
 def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
-    tmp_path: pathlib.Path, spelled: Callable[[dt.date], object], *, partitioned: bool
-) -> None:
+    tmp_path, spelled, *, partitioned
+):
     for mark, day in enumerate((EVE, DAY, OLD)):
         by = ["ds"] if partitioned else None
         written = rows(spelled(day), mark)
@@ -283,7 +270,7 @@ def test_a_delta_tables_newest_day_is_told_by_partition_or_by_statistics(
     assert newest_day(place.model_copy(update={"day": "x"})) is None
 
 
-def test_files_that_a_delta_table_no_longer_has_are_not_looked_at(tmp_path: pathlib.Path) -> None:
+def test_files_that_a_delta_table_no_longer_has_are_not_looked_at(tmp_path):
     deltalake.write_deltalake(str(tmp_path), rows(DAY, 0))
     deltalake.write_deltalake(str(tmp_path), rows(EVE, 1), mode="overwrite")
     rows(DAY + dt.timedelta(days=9), 2).write_parquet(tmp_path / "zz-stray.parquet")
@@ -294,7 +281,7 @@ def test_files_that_a_delta_table_no_longer_has_are_not_looked_at(tmp_path: path
         look(str(tmp_path))
 
 
-def test_the_day_that_was_named_decides_which_file_is_looked_at(tmp_path: pathlib.Path) -> None:
+def test_the_day_that_was_named_decides_which_file_is_looked_at(tmp_path):
     for mark, (sent, day) in enumerate(((DAY, EVE), (EVE, DAY))):
         frame = rows(day, mark).with_columns(sent=pl.lit(sent))
         deltalake.write_deltalake(str(tmp_path), frame, mode="append")
@@ -303,9 +290,7 @@ def test_the_day_that_was_named_decides_which_file_is_looked_at(tmp_path: pathli
 
 
 @pytest.mark.parametrize("text", [True, False])
-def test_the_newest_day_of_an_iceberg_table_is_looked_at(
-    catalog: SqlCatalog, *, text: bool
-) -> None:
+def test_the_newest_day_of_an_iceberg_table_is_looked_at(catalog, *, text):
     table = None
     for mark, day in enumerate((EVE, DAY, OLD)):
         content = rows(str(day) if text else day, mark).to_arrow()
@@ -324,7 +309,7 @@ def test_the_newest_day_of_an_iceberg_table_is_looked_at(
 
 
 @pytest.mark.parametrize("words", [("2026-03-01", "2026-03-02"), ("20260301", "20260302")])
-def test_folders_name_their_newest_day(tmp_path: pathlib.Path, words: tuple[str, str]) -> None:
+def test_folders_name_their_newest_day(tmp_path, words):
     for word in words:
         folder = tmp_path / f"ds={word}" / "country=DE"
         folder.mkdir(parents=True)
@@ -348,16 +333,14 @@ def test_folders_name_their_newest_day(tmp_path: pathlib.Path, words: tuple[str,
         (f"day={DAY}T05%3A00%3A00Z", f"day={DAY} 05%3A00%3A00"),
     ],
 )
-def test_a_day_of_two_spellings_is_refused(
-    tmp_path: pathlib.Path, folders: tuple[str, str]
-) -> None:
+def test_a_day_of_two_spellings_is_refused(tmp_path, folders):
     """Rows that lie there twice prove twice: 5.49 became 6.01."""
     put(tmp_path, *folders)
     with pytest.raises(NotEvaluableError, match="has the day twice, as day = 2026-03-0"):
         find_day(place(tmp_path), DAY)
 
 
-def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathlib.Path) -> None:
+def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path):
     rows = score_rows(np.random.default_rng(0), 100)
     words = pl.Series("day", ["2026-03-02", "20260302"])
     with pytest.raises(NotEvaluableError, match="spells the day"):
@@ -370,7 +353,7 @@ def test_a_day_has_one_spelling_in_a_column_and_in_a_delta_table(tmp_path: pathl
         find_day(tables(place), DAY)
 
 
-def test_text_that_rows_share_is_held_once(tmp_path: pathlib.Path) -> None:
+def test_text_that_rows_share_is_held_once(tmp_path):
     """A file of 16 kB became 16 GB of `privaudit memorization`: here 2 kB would be 400 MB."""
     shared = pa.DictionaryArray.from_arrays([0, 1, None, 1] * 250, ["a", "x" * 800_000])
     with pq.ParquetWriter(tmp_path / "t.parquet", pa.schema([("text", shared.type)])) as file:
@@ -393,9 +376,7 @@ def test_text_that_rows_share_is_held_once(tmp_path: pathlib.Path) -> None:
         ({"text": ["x" * 4_500]}, "bytes that are held at once, with t.parquet"),
     ],
 )
-def test_a_table_is_read_within_a_bound(
-    tmp_path: pathlib.Path, columns: dict[str, list[object]], words: str
-) -> None:
+def test_a_table_is_read_within_a_bound(tmp_path, columns, words):
     """Row groups have at most half of 10,000 bytes, whatever they are packed to."""
     path = tmp_path / "t.parquet"
     table, runs = pa.table(columns), ["text.list.element"]
@@ -412,7 +393,7 @@ def test_a_table_is_read_within_a_bound(
 
 
 @pytest.fixture
-def table(tmp_path: pathlib.Path) -> pathlib.Path:
+def table(tmp_path):
     deltalake.write_deltalake(str(tmp_path / "t"), BOTH[3:])
     return tmp_path / "t"
 
@@ -440,9 +421,7 @@ def make_bomb(table: pathlib.Path, *, copies: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", [lambda table: find_day(place(table), DAY), look])
-def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(
-    table: pathlib.Path, question: Callable[[str], Any]
-) -> None:
+def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(table, question):
     assert make_bomb(table, copies=1_000_000) < 1_000_000  # to 2.4 GB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(NotEvaluableError, match="and 4 GiB of memory") as caught:
@@ -453,7 +432,7 @@ def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(
 
 
 @pytest.mark.slow
-def test_a_commit_of_sixty_gigabytes_is_not_read(table: pathlib.Path) -> None:
+def test_a_commit_of_sixty_gigabytes_is_not_read(table):
     with (table / "_delta_log" / "00000000000000000001.json").open("wb") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
     assert refused(table).reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE}
@@ -464,14 +443,14 @@ def test_a_commit_of_sixty_gigabytes_is_not_read(table: pathlib.Path) -> None:
     [b"", b"{}", b"[" * 100_000, b"\xff\xfe", b'{"add":{"path":"x"}}', b'{"protocol":{}}'],
     ids=lambda content: ascii(content[:20]),
 )
-def test_a_damaged_commit_is_said(table: pathlib.Path, content: bytes) -> None:
+def test_a_damaged_commit_is_said(table, content):
     first_log(table).write_bytes(content)
     error = refused(table)
     assert error.reason in {Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
     assert str(table) in error.sentence
 
 
-def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> None:
+def test_a_log_without_end_is_given_up(table, limit):
     """A pipe that nobody writes to."""
     limit("TABLE_SECONDS", 2)
     table_child._contained.cache_clear()
@@ -484,7 +463,7 @@ def test_a_log_without_end_is_given_up(table: pathlib.Path, limit: Limit) -> Non
 
 
 @pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
-def test_a_delta_log_that_lists_a_file_twice_is_refused(table: pathlib.Path, spelled: str) -> None:
+def test_a_delta_log_that_lists_a_file_twice_is_refused(table, spelled):
     """Each of its rows would count twice, and twice the evidence accuses sooner."""
     log = first_log(table)
     lines = log.read_text("utf-8").splitlines()
