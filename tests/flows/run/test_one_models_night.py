@@ -59,7 +59,7 @@ def broken_pass(monkeypatch, error):
     play, passes = workers.audit.run.scan_labels, []
 
     def breaks(shared, **more):
-        models = [game.source.model for game in shared.games]
+        models = [game.source.model for game in shared.games.values()]
         passes.append(models)
         if "bad" in models:
             raise error()

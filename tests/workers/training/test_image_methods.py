@@ -111,7 +111,19 @@ def test_without_noise_labels_are_learnt_as_they_are(monkeypatch, name):
 def test_an_epsilon_of_which_the_prior_leaves_nothing_is_refused(epsilon):
     with pytest.raises(InvalidInputError, match=r"measuring the prior takes 0\.025"):
         ImageMethod("lp-1st-out-of-domain-prior", epsilon)
-    assert ImageMethod("lp-1st-out-of-domain-prior", 0.026)._answer_epsilon == pytest.approx(0.001)
+
+
+def test_answers_get_what_the_prior_leaves_of_epsilon(monkeypatch):
+    given, response = [], image_methods.RandomizedResponseWithPrior
+
+    def told(epsilon, classes):
+        given.append(epsilon)
+        return response(epsilon, classes)
+
+    monkeypatch.setattr(image_methods, "RandomizedResponseWithPrior", told)
+    method = ImageMethod("lp-1st-out-of-domain-prior", 0.026)
+    learnt(monkeypatch, method, np.zeros((50, 2, 2, 1)), np.arange(50) % 10)
+    assert given == pytest.approx([0.001])
 
 
 def test_lp_1st_keeps_labels_as_randomized_response_does(monkeypatch):
