@@ -71,8 +71,8 @@ class LostWorkerError(TransientError):
     """Workers that ran one item kept dying: the item may be what kills them."""
 
 
-class InProcess:
-    """Applies a function to many items, here and now; others do it elsewhere (`Executor`)."""
+class Executor:
+    """Applies a function to many items: here and now, unless a subclass does it elsewhere."""
 
     def map(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
@@ -128,12 +128,12 @@ class InProcess:
         return function(shared, item)
 
 
-Executor = InProcess
-"""The type of all executors: this process, a child of it, or Ray."""
+class InProcess(Executor):
+    """Does the work in this process."""
 
 
 @dataclass(frozen=True, slots=True)
-class OnRay(InProcess):
+class OnRay(Executor):
     """Does the work in tasks on the Ray that this process is connected to.
 
     Work in flight is bounded. A task is tried again where a worker or node was lost or the function
@@ -173,7 +173,7 @@ class OnRay(InProcess):
         on_done: Callable[[Report], None],
         deadline: dt.datetime | None = None,
     ) -> "Total[Result] | None":
-        """Return what `InProcess.total` does.
+        """Return what `Executor.total` does.
 
         Results stay on the nodes that made them and are added there, four at a time: this process
         sees their reports.
@@ -503,7 +503,7 @@ _TRIES = 4
 """Number of tries, as Ray tries an item whose worker was lost."""
 
 
-class OneChild(InProcess):
+class OneChild(Executor):
     """Does the work in one child process, item after item, with the answer of any other executor.
 
     The child is started with the first item, and again where it was lost. What the function raises
