@@ -122,7 +122,7 @@ def without_files(
         )
         for day, digit in ((DAY, "a"), (EVE, "b"))
     )
-    nothing = ModelDescription(kinds=(), class_count=2)
+    nothing = ModelDescription(kinds=(), names=None, classes=None, class_count=2)
     models = (Checkpoint(manifest, manifest.sha256, b"", nothing) for manifest in manifests)
     return CheckpointSource(LakeLabels(Lake("/nowhere"), "flights", (EVE, DAY)), *models)
 

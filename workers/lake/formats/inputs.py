@@ -67,9 +67,9 @@ class ModelDescription(StrictModel):
 
     kinds: Annotated[tuple[Literal["numeric", "categorical"] | None, ...], _FEW]
     """Kind of each feature, in the model's order; None where the file does not say."""
-    names: Annotated[tuple[str, ...] | None, _FEW] = None
+    names: Annotated[tuple[str, ...] | None, _FEW]
     """Names of the features; None where the file has none."""
-    classes: Annotated[tuple[str, ...] | None, _FEW] = None
+    classes: Annotated[tuple[str, ...] | None, _FEW]
     """Classes as text, in the order of the probabilities; None where the file names none."""
     class_count: int = Field(ge=0, le=MOST)
     rows: CountedRows | None = None

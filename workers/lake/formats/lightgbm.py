@@ -58,6 +58,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
     return {
         "kinds": [_kind(each) for each in header["feature_infos"].split()],
         "names": None if all(map(_UNNAMED.fullmatch, names)) else names,
+        "classes": None,
         "class_count": classes,
         "rows": None if _draws_rows(text) else _rows(trees),
         "categories": loaded.categories,

@@ -59,6 +59,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
         if names is None
         else ["categorical" if each else None for each in text],
         "names": names,
+        "classes": None,
         "class_count": found.shape[1],
         "categories": loaded.categories,
         "takes": [(each.name, each.type) for each in given],

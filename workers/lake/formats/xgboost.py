@@ -56,6 +56,7 @@ def describe(loaded: LoadedModel) -> dict[str, Any]:
             None if each is None else "categorical" if each == "c" else "numeric" for each in types
         ],
         "names": learner["feature_names"] or None,
+        "classes": None,
         "class_count": classes,
         "rows": _rows(learner),
         "unserved_rounds": unserved,

@@ -181,7 +181,9 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path):
 
 @pytest.mark.parametrize(("number", "refused"), [(2.0**53, False), (2.0**60, True)])
 def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(number, refused):
-    described = ModelDescription(kinds=(None,), class_count=2, takes=(("X", "tensor(int64)"),))
+    described = ModelDescription(
+        kinds=(None,), names=None, classes=None, class_count=2, takes=(("X", "tensor(int64)"),)
+    )
     manifest = manifest_for(format="onnx")
     frame = pl.DataFrame({FEATURES[0].name: [number]})
     if refused:
