@@ -201,6 +201,7 @@ DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count
         {"refused": 1},
         DESCRIBED | {"kinds": ["strange"]},
         DESCRIBED | {"names": "x"},
+        {key: said for key, said in DESCRIBED.items() if key != "names"},
         DESCRIBED | {"class_count": 10**9},
         DESCRIBED | {"rows": [-1, True]},
     ],
