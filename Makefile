@@ -9,6 +9,10 @@ UPGRADE ?= --upgrade
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header
 
+TESTS := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --durations 30
+# In the order of names: whole nights begin first, and the many short tests of statistics come late.
+SLOWLY := $(TESTS) --no-loadscope-reorder
+
 PEER := tests.benchmarks.peer_
 SITTERS := flows.study.exam:privaudit \
 	$(PEER)jax_privacy:jax_privacy_from_gdp $(PEER)jax_privacy:jax_privacy_one_run \
@@ -41,13 +45,13 @@ demo: $(DEMO)  ## Audit three models on 14 real days: table and report in demo/
 	$(BIN)/privaudit demo
 
 test: $(STAMP)  ## Run the quick tests
-	$(BIN)/python -m pytest -m "not slow and not soak" --numprocesses auto --dist loadfile --durations 30
+	$(TESTS) -m "not slow and not soak"
 
 test-slow: $(STAMP)  ## Run the slow tests: more statistics, faults, nights and browsers
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses auto --dist loadfile --durations 30
+	$(SLOWLY) -m "slow and not soak"
 
 test-system: $(STAMP)  ## Run the slow tests but the statistics of what makes figures
-	$(BIN)/python -m pytest -m "slow and not statistics and not soak" --numprocesses auto --dist loadfile --durations 30
+	$(SLOWLY) -m "slow and not statistics and not soak"
 
 statistics-passed: $(STAMP)  ## Note that this state of the figures passed test-slow and landed: .ci/run then runs test-system
 	$(BIN)/python -m tests.support.tiers passed

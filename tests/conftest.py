@@ -30,9 +30,10 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Give two processors three workers: tests also wait, for servers and children."""
-    return max(1, (os.cpu_count() or 1) * 3 // 2)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Give two processors three workers, and four to slow tests: they wait for servers and Ray."""
+    halves = 4 if config.option.markexpr.startswith("slow") else 3
+    return max(1, (os.cpu_count() or 1) * halves // 2)
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path) -> bool | None:

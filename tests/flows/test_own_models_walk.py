@@ -29,7 +29,7 @@ def test_the_walk_of_an_onnx_network_is_typed_as_printed(tmp_path):
     folder, home = tmp_path / "empty", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
-    write_wheel(folder / wheel, *digits(1))
+    write_wheel(folder / wheel, *digits(1, each=150))
     told = re.sub(r'name = "\w+"', name, settings)
     (folder / "privaudit.toml").write_text(told, encoding="utf-8")
     subprocess.run([sys.executable, "-c", script], cwd=folder, check=True, timeout=600)

@@ -25,8 +25,6 @@ from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
 
-WAYS = ("attach", "attach with context", "lake", "notebook", "notebook with context")
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -62,9 +60,9 @@ _REMARKS = {
 
 
 def answer(day: TeamDay, way: str) -> Answer:
-    """Return what a team reads that types the day in one of `WAYS`."""
-    if way.startswith("notebook"):
-        return _in_notebook(day, way)
+    """Return what a team reads that types the day in one of the four ways."""
+    if way == "notebook with context":
+        return _in_notebook(day)
     with tempfile.TemporaryDirectory() as name, _in_process():
         return _by_service(pathlib.Path(name), day, way)
 
@@ -148,12 +146,12 @@ def _put_in_lake(folder: pathlib.Path, day: TeamDay) -> None:
         file.write(f'[[models]]\nname = "ads"\n{_sampling(day)}')
 
 
-def _in_notebook(day: TeamDay, way: str) -> Answer:
+def _in_notebook(day: TeamDay) -> Answer:
     """Ask `audit_probabilities`, which knows neither sampling nor units."""
     arms = []
     for split in ("train", "holdout"):
         rows = day.frame.filter(split=split)
-        context = rows.select(FEATURES).to_numpy() if way.endswith("context") else None
+        context = rows.select(FEATURES).to_numpy()
         said = (two_columns(rows[name].to_numpy()) for name in ("p_today", "p_yesterday"))
         arms.append(Arm(*said, rows["clicked"].to_numpy(), context))
     found = audit_probabilities(arms[0], arms[1], epsilon_declared=day.epsilon)
