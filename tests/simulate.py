@@ -22,9 +22,13 @@ from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
     MISLED,
     Claim,
+    Evidence,
+    Grid,
     bets_epsilon_lower,
     matched_epsilon_lower,
+    matched_log_wealth,
     misled_pvalue,
+    read_evidence,
     stakes_for,
 )
 
@@ -116,14 +120,29 @@ def believed(world, *, claim=PURE, choices=1.0) -> float:
 
 def matched(training, control, *, claim=PURE, seed=0) -> float:
     """Return the bound of training records beside holdout records, if nothing lowers it."""
-    return matched_each(training, control, claims=(claim,), seed=seed)[0]
+    tables, staked = _tables(training, control, seed)
+    stakes = staked(claim)
+    return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
 
 
-def matched_each(training, control, *, claims, seed=0) -> list[float]:
-    """Return `matched` of each claim, from one comparison."""
+def refuted_each(training, control, epsilon, *, claims, seed=0) -> list[bool]:
+    """Return whether each claim is refuted, if this is declared: at its own point, as verdicts are.
+
+    From one comparison. A bound above epsilon rejects that point, too.
+    """
     tables, staked = _tables(training, control, seed)
     each = [staked(claim) for claim in claims]
-    return [one.in_claim(matched_epsilon_lower(tables, stakes=one)) for one in each]
+    return [
+        matched_log_wealth(tables, epsilon, stakes=one) >= one.log_needed(epsilon) for one in each
+    ]
+
+
+def evidence_of(tallies, claim=PURE, *, seed=0, choice=Grid(), **options) -> Evidence:  # noqa: B008  # frozen
+    """Return what an audit reads of tallies."""
+    stream = generator(seed)
+    return read_evidence(
+        tallies, claim=claim, choice=choice, paper_delta=1e-5, random=stream, **options
+    )
 
 
 def audited(training, control, *, claim=PURE, seed=0) -> float:

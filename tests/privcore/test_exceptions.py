@@ -2,8 +2,6 @@
 
 import asyncio
 import pickle
-import sys
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,18 +14,12 @@ class PanicError(BaseException):
     """A library's own, which is no `Exception`."""
 
 
-def raised_in(module: str, error: BaseException) -> BaseException:
+def raised_in(module, error):
     """Return an error as a function of a module raises it."""
-    names: dict[str, Any] = {"__name__": module, "error": error}
+    names = {"__name__": module, "error": error}
     exec("def end(): raise error", names)  # noqa: S102
     with pytest.raises(type(error)) as caught:
         names["end"]()
-    return caught.value
-
-
-def exited() -> BaseException:
-    with pytest.raises(SystemExit) as caught:
-        sys.exit(0)
     return caught.value
 
 
@@ -38,7 +30,6 @@ def exited() -> BaseException:
         pl.exceptions.PanicException("no"),
         PanicError(),
         SystemExit(0),
-        exited(),
         raised_in("venv", SystemExit(2)),
         raised_in("rayon", SystemExit(2)),
     ],
@@ -67,7 +58,7 @@ def test_a_request_to_stop_is_none(error):
 class TornPageError(TerminalError):
     """An error that is made of more than its sentence, some of it by name."""
 
-    def __init__(self, page: str, *, line: int = 0) -> None:
+    def __init__(self, page, *, line=0):
         super().__init__(f"{page} is torn at {line}.")
         self.page = page
         self.line = line

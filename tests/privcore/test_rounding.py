@@ -69,7 +69,7 @@ def test_the_same_bound_reads_the_same_with_more_decimals(decimals):
 
 
 @given(value=st.floats(0.0, 1e6), decimals=st.integers(0, 6))
-def test_no_text_claims_more_than_the_figure(value: float, decimals: int) -> None:
+def test_no_text_claims_more_than_the_figure(value, decimals):
     lower, upper = down(value, decimals=decimals), up(value, decimals=decimals)
     figure = Decimal(repr(value))
     step = Decimal(1).scaleb(-decimals)
@@ -81,7 +81,7 @@ def test_no_text_claims_more_than_the_figure(value: float, decimals: int) -> Non
 
 
 @given(value=st.floats(1e-4, 700.0))
-def test_other_texts_err_to_the_side_of_their_claim(value: float) -> None:
+def test_other_texts_err_to_the_side_of_their_claim(value):
     assert Decimal(down(value, beyond=0.0)) <= Decimal(repr(value))
     assert Decimal(significant_up(value)) >= Decimal(repr(value)) * Decimal("0.999999999")
     assert Decimal(percent_up(value).removesuffix("%")) >= Decimal(repr(value * 100.0))

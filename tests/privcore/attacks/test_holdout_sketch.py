@@ -1,35 +1,33 @@
 """A holdout's sketch: the same of any pieces, as alike as holdouts are, and of no row by itself."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from privcore.attacks import HoldoutSketch, hashed_numbers, hashed_words, same_holdout
 from privcore.attacks import holdout_sketch as module
 
 
-def numbers(rows: int, seed: int = 0) -> NDArray[np.float64]:
+def numbers(rows, seed=0):
     return np.random.default_rng(seed).normal(size=(rows, 2))
 
 
-def of(rows: NDArray[np.float64]) -> HoldoutSketch:
+def of(rows):
     columns = [hashed_numbers(column, f"x{place}") for place, column in enumerate(rows.T)]
     return HoldoutSketch.of(columns)
 
 
-def hashed(words: list[str], column: str = "x") -> Any:
+def hashed(words, column="x"):
     raw = [word.encode() for word in words]
     letters = np.frombuffer(b"".join(raw), dtype=np.uint8)
     borders = np.cumsum([0, *map(len, raw)]).astype(np.int64)
     return hashed_words(letters, borders, column)
 
 
-def agreeing(one: HoldoutSketch, other: HoldoutSketch) -> float:
+def agreeing(one, other):
     """Return the share of two sketches' bytes that agree."""
     both = [
         np.frombuffer(bytes.fromhex(each.text() or ""), dtype=np.uint8) for each in (one, other)
@@ -43,7 +41,7 @@ def agreeing(one: HoldoutSketch, other: HoldoutSketch) -> float:
     cuts=st.lists(st.integers(0, 3_000), max_size=6),
     seed=st.integers(0, 9),
 )
-def test_any_pieces_in_any_order_have_one_sum(rows: int, cuts: list[int], seed: int) -> None:
+def test_any_pieces_in_any_order_have_one_sum(rows, cuts, seed):
     """Some rows come twice; the pieces are shuffled rows, cut anywhere."""
     whole = numbers(rows, seed)
     whole[rows // 2 :: 7] = whole[: len(whole[rows // 2 :: 7])]
@@ -63,7 +61,7 @@ def test_a_sketch_is_its_obvious_twin():
     """Each byte is that of the smallest hash of all rows, as these are fewer than are kept."""
     whole = of(numbers(200))
 
-    def mixed(word: int) -> int:
+    def mixed(word):
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             word = (word ^ (word >> shift)) * factor % 2**64
         return word ^ (word >> 31)
@@ -101,12 +99,6 @@ def test_holdouts_are_the_same_from_twelve_bytes_on():
         -1, 0, -1, -1, 1,
     ]  # fmt: skip
     assert same_holdout([]).tolist() == same_holdout([None])[1:].tolist() == []
-
-
-def test_sketches_of_other_rows_are_not_equal():
-    assert of(numbers(30)) != of(numbers(30, seed=1))
-    assert of(numbers(30)) != of(numbers(30)).text()
-    assert of(numbers(3_000)).hashes.size == 1_024
 
 
 def test_fresh_holdouts_agree_by_chance_alone():

@@ -1,7 +1,4 @@
-"""A holdout that was trained on is suspected; one that was not is, very seldom.
-
-A logistic regression against scikit-learn's, and where columns tell all labels.
-"""
+"""A holdout that was trained on is suspected; one that was not is, very seldom."""
 
 import numpy as np
 import pytest
@@ -149,7 +146,7 @@ def test_where_the_student_is_always_right_too_the_target_adds_little():
     """Coefficients are then finite by the penalty 1e-6 b^2/2 alone; one equation gives either."""
     sign = np.repeat([-1.0, 1.0], 20)[:, None]
 
-    def loss(length: float) -> float:
+    def loss(length):
         """Return the loss at the best coefficients along said values of this length."""
         left = lambda by: 40.0 * length * expit(-length * by) - 1e-6 * by  # noqa: E731
         return 40.0 * float(-log_expit(length * brentq(left, 0.0, 100.0, xtol=1e-13)))

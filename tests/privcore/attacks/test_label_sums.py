@@ -8,7 +8,8 @@ from scipy.special import expit
 
 from privcore.attacks.label_sums import Ensemble, Tree, conditions, label_sums, trees_read
 from privcore.exceptions import InvalidInputError
-from tests.support.boosted_trees import Counts, boosted, file_of, randomized, rows_with_labels
+from tests.support.boosted_trees import boosted, file_of, randomized, rows_with_labels
+from tests.support.refusals import refused
 
 FEATURES, LABELS = rows_with_labels(1_200, seed=0)
 READ = randomized(LABELS, 1.0, seed=0)
@@ -34,15 +35,15 @@ def test_every_node_has_the_sum_of_the_labels_that_training_read():
     assert label_sums(ENSEMBLE, LEAVES, READ).are_the_tables
 
 
-def dropped() -> tuple[Ensemble, Counts, Counts]:
+def dropped():
     return ENSEMBLE, LEAVES[3:], LABELS[3:]
 
 
-def exchanged() -> tuple[Ensemble, Counts, Counts]:
+def exchanged():
     return ENSEMBLE, file_of(MODEL, FEATURES[:, [1, 0, 2, 3, 4, 5]])[1], LABELS
 
 
-def noised() -> tuple[Ensemble, Counts, Counts]:
+def noised():
     random = np.random.default_rng(5)
     trees = tuple(
         dataclasses.replace(
@@ -78,12 +79,9 @@ def test_few_leaves_say_nothing():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(InvalidInputError, match="shape of leaves"):
-        label_sums(ENSEMBLE, LEAVES[1:], LABELS)
-    with pytest.raises(InvalidInputError, match="labels"):
-        label_sums(ENSEMBLE, LEAVES, LABELS + 1)
-    with pytest.raises(InvalidInputError, match="leaves"):
-        label_sums(ENSEMBLE, LEAVES + 1_000, LABELS)
+    refused("shape of leaves", label_sums, ENSEMBLE, LEAVES[1:], LABELS)
+    refused("labels", label_sums, ENSEMBLE, LEAVES, LABELS + 1)
+    refused("leaves", label_sums, ENSEMBLE, LEAVES + 1_000, LABELS)
     circle = Tree(np.array([1, 0]), np.full(2, -0.2), 0.1)  # whole sums
     with pytest.raises(InvalidInputError, match="parents"):
         label_sums(Ensemble((circle,), 0.0, 0.0), np.zeros((1, 1), dtype=int), np.array([0]))

@@ -1,13 +1,9 @@
-"""Lazy sampling: exact probabilities, held against all sequences together and against luck.
+"""Lazy sampling and canaries (Stock et al. 2022, sections 3.2, 4.1 and 4.3), in miniature.
 
-A canary of 16 digits in a small language model trained by DP-SGD (Stock et al. 2022, 4.3).
-
-In miniature: the paper fine-tunes GPT-2 on Wikitext-103. Here a model in which each digit follows
-from its place and the digit before is trained on 10 other numbers and on the canary. Every model
-has a canary of its own, so a model that never saw it names it with probability 10^-16. All
-means are over MODELS models; seeds are stated.
-
-Stock et al. 2022, sections 3.2 and 4.1: the n-gram model, trained by DP-SGD on one canary.
+The paper fine-tunes GPT-2 on Wikitext-103. Here a model in which each digit follows from its place
+and the digit before is trained on 10 other numbers and on the canary. Every model has a canary of
+its own, so a model that never saw it names it with probability 10^-16. All means are over MODELS
+models; seeds are stated.
 """
 
 import functools
@@ -15,8 +11,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from privcore.attacks import exposure_bits
@@ -102,15 +96,6 @@ def test_ties_are_broken_by_the_vocabularys_order():
         for token in range(4)
     ]
     assert chances == pytest.approx([0.5, 0.5, 0.0, 0.0])
-
-
-@given(st.lists(st.floats(-50.0, 0.0), min_size=2, max_size=6), st.floats(0.2, 5.0))
-def test_temperature_keeps_the_order(raw, temperature):
-    logs = np.array([raw]) - np.log(np.exp(raw).sum())
-    tempered = Sampling((temperature,)).log_probabilities(logs)[0]
-    assert np.exp(tempered).sum() == pytest.approx(1.0)
-    order = np.argsort(logs[0], kind="stable")
-    assert np.all(np.diff(tempered[order]) >= -1e-12)
 
 
 @pytest.mark.paper("renyi", "Figure 4")

@@ -1,7 +1,4 @@
-"""Boosted trees against their own questions, and against CatBoost's accuracy.
-
-Boosting in whole numbers against a twin that adds up records in numbers of any size.
-"""
+"""Boosted trees against exact sums, against their own questions, and beside CatBoost."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +9,7 @@ import numpy as np
 import pytest
 
 from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize, _borders, boost
-from privcore.exceptions import InvalidInputError
+from tests.support.refusals import refused
 
 SMALL = TreeSize(6, levels=3, rate=0.3)
 ADDED = 3.0  # records without anything left, in each leaf
@@ -171,8 +168,7 @@ def test_where_there_is_nothing_to_learn_there_are_no_trees(columns, outputs):
     + [(3, rate, "above 0 and at most 1") for rate in (0.0, -0.1, 1.01, np.nan)],
 )
 def test_sizes_of_trees_that_cannot_be_are_refused(levels, rate, rule):
-    with pytest.raises(InvalidInputError, match=rule):
-        ObliviousTrees.fit(rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, rate))
+    refused(rule, ObliviousTrees.fit, rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, rate))
 
 
 def test_threads_fit_the_same_trees_side_by_side():
@@ -292,16 +288,6 @@ def test_learning_needs_no_scale_and_no_zero(scale):
         assert np.allclose(found[2], expected, rtol=1e-6, atol=max(1e-9 * scale, 1e-322))
 
 
-def test_the_order_of_records_changes_nothing():
-    bins, borders, outputs = boosted_rows(3_000, (40, 64, 7), outputs=2)
-    outputs[:5] *= 1e9
-    one = boost(bins, borders, outputs, 20, 6, 0.2)
-    order = np.random.default_rng(5).permutation(3_000)
-    assert same(
-        boost(np.ascontiguousarray(bins[:, order]), borders, outputs[order], 20, 6, 0.2), one
-    )
-
-
 def test_of_questions_that_explain_as_much_the_first_is_asked():
     """A feature, and another that is its reverse: the halves of each leaf change places."""
     bins, borders, outputs = boosted_rows(500, (9,), outputs=2)
@@ -317,20 +303,3 @@ def test_a_question_is_asked_again_where_any_other_explains_less():
     features, ranks, *_ = boost(*asked, 2, 3, 0.5)
     assert features.tolist() == [[1, 1, 1]] * 2
     assert not ranks.any()
-
-
-def test_rounding_adds_up_to_no_more_than_one_for_each_tree():
-    """Against means in floats for the same questions: what they say differs by 77 units at most."""
-    trees, levels, rate = 75, 6, 0.2
-    bins, borders, outputs = boosted_rows(2_000, (64,) * 5)
-    features, ranks, leaves, start = boost(bins, borders, outputs, trees, levels, rate)
-    exact, whole = np.tile(outputs.mean(axis=0), (2_000, 1)), np.tile(start, (2_000, 1))
-    for of_tree, borders_of_tree, said in zip(features, ranks, leaves, strict=True):
-        above = bins[of_tree] > borders_of_tree[:, None]
-        leaf = (above << np.arange(levels)[:, None]).sum(axis=0)
-        sums, records = np.bincount(leaf, (outputs - exact)[:, 0]), np.bincount(leaf)
-        exact[:, 0] += (rate * sums / (records + ADDED))[leaf]
-        whole += said[leaf]
-    error = np.sqrt(np.mean((exact - whole) ** 2))
-    assert 0.0 < error <= (trees + 2) * float(unit_of(outputs))
-    assert error < 1e-9

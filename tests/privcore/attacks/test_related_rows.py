@@ -1,7 +1,4 @@
-"""Rows that belong together: neither test is moved by chance, and sums keep whole values.
-
-The share of pairs that numbers order alike, against every pair.
-"""
+"""Rows that belong together: no test is moved by chance, and sums keep whole values."""
 
 import numpy as np
 import pytest
@@ -11,7 +8,7 @@ from tests.simulate import assert_rate_at_most
 from tests.support.tiers import rest_slow
 
 
-def sketch_of(random: np.random.Generator, values: int, rows: int) -> ValueSketch:
+def sketch_of(random, values, rows):
     """Return a sketch of independent rows with a right proxy."""
     chance = random.uniform(0.1, 0.9, rows)
     odd = (random.random(rows) < chance).astype(np.int64)
@@ -52,7 +49,7 @@ def test_sketches_add_to_the_same_whatever_the_order_and_keep_whole_values():
     rows = random.integers(0, 50, (20_000, 7))
     whole = ValueSketch.of(hashes, rows)
     assert whole.hashes.size == 4_096
-    totals: dict[int, np.ndarray] = {}
+    totals = {}
     for word, row in zip(hashes.tolist(), rows, strict=True):
         totals[word] = totals.get(word, 0) + row
     for word, sums in zip(whole.hashes.tolist(), whole.sums, strict=True):
@@ -80,7 +77,7 @@ def test_what_rows_add_is_their_arm_label_and_what_the_proxy_leaves():
     assert several[:, 2].tolist() == [1, 0, 1]
 
 
-def sketch_with(values: list[tuple[int, ...]]) -> ValueSketch:
+def sketch_with(values):
     """A sketch of values with these sums; what is left out is 0."""
     sums = np.array([(*value, *(0,) * (7 - len(value))) for value in values])
     return ValueSketch(np.arange(len(values), dtype=np.uint64), sums)

@@ -16,6 +16,7 @@ from privcore.guarantees import Gaussian, Neighbors, gaussian_epsilon
 from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 from privcore.upper_bounds import success_bound, tradeoff_success_bound, zipf_prior
 from privcore.upper_bounds.renyi import curve_leakage
+from tests.support.refusals import refused
 
 LEVEL, DELTA = 1e-6, 1e-5
 ZIPF = zipf_prior(np.arange(1, 11), exponent=1.1, size=10)
@@ -163,13 +164,9 @@ def test_the_prior_rules_out_what_cannot_be():
 
 def test_bad_input_is_refused():
     random = np.random.default_rng(0)
-    with pytest.raises(InvalidInputError, match="log_trained"):
-        secret_leakage([0.5, -1.0], log_prior=-1.0, generator=random)
-    with pytest.raises(InvalidInputError, match="at least 2"):
-        secret_leakage([-1.0], log_prior=-1.0, generator=random)
-    with pytest.raises(InvalidInputError, match="shape of secrets"):
-        secret_log_probability(np.zeros((2, 3, 10)), np.zeros((2, 2)))
-    with pytest.raises(InvalidInputError, match="parameters"):
-        guess_digit([[0.0, np.nan]])
+    refused("log_trained", secret_leakage, [0.5, -1.0], log_prior=-1.0, generator=random)
+    refused("at least 2", secret_leakage, [-1.0], log_prior=-1.0, generator=random)
+    refused("shape of secrets", secret_log_probability, np.zeros((2, 3, 10)), np.zeros((2, 2)))
+    refused("parameters", guess_digit, [[0.0, np.nan]])
     with pytest.raises(InvalidInputError, match="prior"):
         guess_digit_with_prior([[0.0, 1.0]], prior=[0.5, 0.6], training=NoisySgd(1.0, 1.0))

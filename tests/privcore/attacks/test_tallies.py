@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,20 +26,15 @@ from privcore.attacks import (
 from tests.simulate import play
 
 
-def scored(records: int, classes: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Return what target, proxy and a student say of records, and their labels."""
-    random = np.random.default_rng(seed)
-    said = [random.dirichlet(np.ones(classes), records) for _ in range(3)]
-    return *said, random.integers(0, classes, records)
-
-
-def arm(records: int, classes: int, seed: int) -> tuple[Tally, tuple[OddsTally, ...], Any, Any]:
+def arm(records, classes, seed):
     """Return an arm's game, odds in two groups, student and label counts."""
-    target, proxy, student, labels = scored(records, classes, seed)
+    random = np.random.default_rng(seed)
+    target, proxy, student = (random.dirichlet(np.ones(classes), records) for _ in range(3))
+    labels = random.integers(0, classes, records)
     game = play(target, proxy, labels, np.random.default_rng(seed))
     groups = slice(0, records // 3), slice(records // 3, records)
 
-    def counted(said: Any) -> tuple[OddsTally, ...]:
+    def counted(said):
         return tuple(odds_tally(target[some], said[some], labels[some]) for some in groups)
 
     beside = label_counts(proxy, labels, student=student, group=1, groups=2)
@@ -48,7 +42,7 @@ def arm(records: int, classes: int, seed: int) -> tuple[Tally, tuple[OddsTally, 
     return game, counted(proxy), StudentTallies(counted(student), beside), alone
 
 
-def tallies(seed: int, classes: int = 2) -> Tallies:
+def tallies(seed, classes=2):
     """Return tallies in whose every field there are other records."""
     one, other = arm(90, classes, seed), arm(60, classes, seed + 100)
     few = [arm(30, classes, seed + more)[1] for more in (200, 300)]
@@ -70,7 +64,7 @@ def tallies(seed: int, classes: int = 2) -> Tallies:
 ADDED = [field.name for field in fields(Tallies) if field.name != "classes"]
 
 
-def added(one: Any, other: Any) -> Any:
+def added(one, other):
     """Return the sum as it is written, of a field."""
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))
@@ -162,13 +156,7 @@ RECORDS = 600
 STUDENT = np.random.default_rng(8).dirichlet(np.ones(3), RECORDS)
 
 
-def play_slices(
-    rows: np.ndarray,
-    *,
-    values: tuple[str, ...] = VALUES,
-    control: bool = False,
-    student: bool = False,
-):
+def play_slices(rows, *, values=VALUES, control=False, student=False):
     random = np.random.default_rng(2)
     target, proxy = (random.dirichlet(np.ones(3), RECORDS) for _ in range(2))
     labels, groups = random.integers(0, 3, RECORDS), random.integers(0, 4, RECORDS)

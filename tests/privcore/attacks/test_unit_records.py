@@ -1,8 +1,4 @@
-"""One record per person: candidates that merge, and size and power with 100 records per person.
-
-Rates are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`); every
-test states its N and seed.
-"""
+"""One record per person: candidates that merge, and size and power; rates are judged at 1e-6."""
 
 import functools
 import operator
@@ -29,16 +25,9 @@ from privcore.attacks import (
 )
 from privcore.attacks.unit_records import information_gain, unit_streams
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import ApproxDP
-from privcore.lower_bounds import (
-    Claim,
-    Grid,
-    bets_epsilon_lower,
-    matched_epsilon_lower,
-    read_evidence,
-    stakes_for,
-)
-from tests.simulate import PURE, assert_rate_at_most, believed, two_columns
+from privcore.lower_bounds import bets_epsilon_lower, matched_epsilon_lower, stakes_for
+from tests.simulate import PURE, assert_rate_at_most, believed, evidence_of, two_columns
+from tests.support.refusals import refused
 from tests.support.tiers import rest_slow
 
 RECORDS, EACH = 60, 100
@@ -159,9 +148,7 @@ def test_tallies_play_units_and_keep_trained_ones_out_of_the_control():
     for found, units in ((tallies.labels, alone), (tallies.control_labels, others)):
         counts = label_counts(units.proxy, units.labels).counts
         np.testing.assert_array_equal(found.counts.sum(axis=0), counts[0])
-    evidence = read_evidence(
-        tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(0)
-    )
+    evidence = evidence_of(tallies)
     assert evidence.records == seen.streams.size
     assert evidence.control_records == unseen.streams.size
     assert seen.without(everyone.doubted) == UnitRecords.zero(3)
@@ -214,29 +201,20 @@ def test_units_are_grouped_by_1_2_up_to_4_up_to_8_and_more_rows():
     assert groups == [[1], [2], [3, 4], [5, 8], [9, 40]]
 
 
-def clustered(people, random, *, prior, pull):
-    """A target that knows nothing of these labels, 100 alike per person, and believes anything."""
-    labels = np.repeat(random.random(people) < prior, EACH).astype(np.int64)
-    belief = expit(logit(prior) + random.normal(pull, 1.0, people))
-    return two_columns(np.repeat(belief, EACH)), two_columns(np.full(people * EACH, prior)), labels
-
-
-def by_unit(world, random, *, delta=0.0):
-    units = np.arange(world[2].size) // EACH
-    found = unit_records(ScoredRecords(*world, int(random.integers(2**62))), units, unit_key=0)
-    claim, chosen = Claim(family=ApproxDP(), delta=delta) if delta else PURE, found.moved
-    return believed((chosen.target, chosen.proxy, chosen.labels), claim=claim, choices=EACH)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("prior", "pull"), rest_slow([(0.5, 0.0), (0.1, 1.0)]))
 def test_bets_for_persons_are_silent_where_nothing_leaks_and_bets_on_records_are_not(prior, pull):
     """N = 200 audits of 100 people with 100 identical labels each, seed 60; records: 40 of them."""
-    random = np.random.default_rng(60)
+    random, people = np.random.default_rng(60), np.repeat(np.arange(100), EACH)
     errors, ignored = 0, 0
     for audit in range(200):
-        world = clustered(100, random, prior=prior, pull=pull)
-        errors += by_unit(world, random) > 0.0
+        labels = (random.random(100) < prior).astype(np.int64)[people]
+        # A target that knows nothing of these labels believes anything.
+        belief = two_columns(expit(logit(prior) + random.normal(pull, 1.0, 100))[people])
+        world = belief, two_columns(np.full(people.size, prior)), labels
+        chosen = unit_records(ScoredRecords(*world, audit), people, unit_key=0).moved
+        bound = believed((chosen.target, chosen.proxy, chosen.labels), choices=EACH)
+        errors += bound > 0.0
         ignored += audit < 40 and believed(world) > 0.0
     assert_rate_at_most(errors, 200, PURE.significance)
     assert ignored > 6
@@ -294,8 +272,7 @@ def test_other_people_as_control_turn_drift_into_silence(by_person):
 def test_bad_input_is_named():
     half, labels = np.full((3, 2), 0.5), np.array([0, 1, 1])
     records = ScoredRecords(half, half, labels, 0)
-    with pytest.raises(InvalidInputError, match="units"):
-        unit_records(records, np.array([1, 2]), unit_key=0)
+    refused("units", unit_records, records, np.array([1, 2]), unit_key=0)
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class"):
         unit_records(ScoredRecords(half, half, labels + 1, 0), labels, unit_key=0)
     with pytest.raises(InvalidInputError, match="classes is 2, but records to add have the same"):
@@ -385,10 +362,7 @@ def test_an_owner_who_knows_the_rule_hides_nothing(owner):
     random, doubtful = np.random.default_rng(65), 0
     for audit in range(4):
         tallies = remembered(random, owner)
-        evidence = read_evidence(
-            tallies, claim=PURE, choice=Grid(), paper_delta=1e-5, random=generator(audit)
-        )
-        assert evidence.epsilon_lower > 3.0
+        assert evidence_of(tallies, seed=audit).epsilon_lower > 3.0
         assert not tallies.compare_arms(generator(audit)).doubtful
         doubtful += tallies.bet_on.compare_arms(generator(audit)).doubtful
     assert doubtful > 1 or owner == "drift"
@@ -429,5 +403,4 @@ def test_units_may_be_words_or_integers_of_any_width():
     ],
 )
 def test_bad_units_are_named(units, message):
-    with pytest.raises(InvalidInputError, match=message):
-        unit_streams(units, 3, key=0)
+    refused(message, unit_streams, units, 3, key=0)

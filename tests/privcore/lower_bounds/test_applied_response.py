@@ -15,8 +15,7 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom, binomtest
 
-from privcore.attacks.label_sums import LabelSums, conditions, label_sums
-from privcore.exceptions import InvalidInputError
+from privcore.attacks.label_sums import conditions, label_sums
 from privcore.lower_bounds.applied_response import (
     SIGNIFICANCE,
     AppliedResponse,
@@ -34,19 +33,11 @@ from tests.support.boosted_trees import (
     rows_with_classes,
     rows_with_labels,
 )
+from tests.support.refusals import refused
 from tests.support.tiers import tiered
 
 
-def said(
-    rows: int,
-    epsilon: float,
-    *,
-    seed: int,
-    classes: int = 2,
-    offset: float = -0.7,
-    leaf: int = 20,
-    rounds: int = 30,
-) -> tuple[LabelSums, AppliedResponse]:
+def said(rows, epsilon, *, seed, classes=2, offset=-0.7, leaf=20, rounds=30):
     """Return what the file of one table says."""
     if classes == 2:
         features, labels = rows_with_labels(rows, seed=seed, offset=offset)
@@ -138,7 +129,7 @@ def test_denoised_responses_are_nearer_to_the_labels_and_as_private():
     assert nearer > 0
 
 
-def of_persons(*, together: int) -> int:
+def of_persons(*, together):
     """Return how many of 8 intervals lack epsilon 1 where a person's 60 rows share label and coin.
 
     Args:
@@ -191,7 +182,7 @@ def test_chances_are_those_of_the_mechanism(classes, epsilon):
     assert shares == pytest.approx(1.0 - matrix[0, 0])
 
 
-def of_sorted_categories(tables: int, *, left_out: bool) -> int:
+def of_sorted_categories(tables, *, left_out):
     """Return how many intervals lack epsilon 1 where 500 categories of 3 rows are sorted by labels.
 
     Args:
@@ -255,5 +246,4 @@ def test_sums_that_are_not_evaluated_are_refused():
     features, labels = rows_with_labels(600, seed=0)
     ensemble, leaves = file_of(boosted(features, labels), features)
     found = label_sums(ensemble, leaves[1:], labels[1:])
-    with pytest.raises(InvalidInputError, match="sums"):
-        applied_response(found, labels[1:], conditions=10)
+    refused("sums", applied_response, found, labels[1:], conditions=10)

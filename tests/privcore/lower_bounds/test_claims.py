@@ -9,9 +9,9 @@ from privcore.lower_bounds import Claim
 from privcore.upper_bounds import label_success
 
 
-def claim(delta: float, **changes: object) -> Claim:
+def claim(delta, **changes):
     family = ApproxDP() if delta else PureDP()
-    return Claim(family=family, delta=delta, neighbors=Relation.ADD_REMOVE, **changes)  # type: ignore[arg-type]
+    return Claim(family=family, delta=delta, neighbors=Relation.ADD_REMOVE, **changes)
 
 
 def test_nothing_said_a_claim_is_at_a_delta_agreed_beforehand():

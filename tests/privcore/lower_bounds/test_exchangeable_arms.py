@@ -1,22 +1,16 @@
 """No model is accused if training reads no label, however wrong its confident predictions are.
 
-Worlds are those of `tests.no_leak_worlds`: both arms are drawn alike (assumption E1), so that the
-tables of `match` are hypergeometric, whatever the target says. An audit accuses where its e-value
-against epsilon 0 reaches the inverse significance, which is no later than a bound above 0. Rates
-are judged with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`); every test
-states its N and seed.
-
-An attribute is a label by another name: its values stand for classes, their posteriors for the
-models' probabilities (`attribute_posterior`), and `odds_tally` and `match` are the same. So what is
-tested of labels here is tested of attributes.
+Both arms of `tests.no_leak_worlds` are drawn alike (assumption E1), so that the tables of `match`
+are hypergeometric, whatever the target says. An audit accuses where its e-value against epsilon 0
+reaches the inverse significance, which is no later than a bound above 0. Rates are judged with an
+exact binomial test at level 1e-6. An attribute's values are classes to `odds_tally` and `match`, so
+what is tested of labels here is tested of attributes.
 """
 
 import numpy as np
 import pytest
 
 from privcore.attacks import (
-    Matched,
-    OddsTally,
     PaperScore,
     ScoredRecords,
     generator,
@@ -28,32 +22,28 @@ from privcore.attacks import (
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
     Night,
-    Stakes,
     matched_log_wealth,
     stakes_for,
     window_epsilon_lower,
 )
 from privcore.lower_bounds.matched import night_log_wealth
-from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread
+from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG
 from tests.simulate import PURE, assert_rate_at_most
 from tests.support.tiers import tiered
 
-Groups = tuple[OddsTally, ...]
 SIGNIFICANCE = 0.05
 
 
-def labels(world: Unread, random: Random) -> tuple[Groups, Groups]:
-    training, control = world.draw(random)
-    return (odds_tally(*training),), (odds_tally(*control),)
+def labels(world, random):
+    return tuple((odds_tally(*arm),) for arm in world.draw(random))
 
 
-def ten_classes(world: Unread, random: Random) -> tuple[Groups, Groups]:
+def ten_classes(world, random):
     sizes = world.training, world.control
-    training, control = (odds_tally(*world.classes(size, random)) for size in sizes)
-    return (training,), (control,)
+    return tuple((odds_tally(*world.classes(size, random)),) for size in sizes)
 
 
-def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[Groups, Groups]:
+def persons(world, random, *, by_person=True):
     """As many persons of 1 to 5 rows, which differ; or alike rows of persons, dealt one by one."""
     people = world.training + world.control
     person = np.repeat(np.arange(people), random.integers(1, 6, people))
@@ -71,7 +61,7 @@ def persons(world: Unread, random: Random, *, by_person: bool = True) -> tuple[G
     return tallies.odds, tallies.control_odds
 
 
-def rows_of_persons(world: Unread, random: Random) -> tuple[Groups, Groups]:
+def rows_of_persons(world, random):
     """Persons with rows in both arms are matched in neither, so each has few rows."""
     return persons(world, random, by_person=False)
 
@@ -84,38 +74,26 @@ KINDS = {
 }
 
 
-def records(groups: Groups) -> int:
-    return sum(one.records for one in groups)
-
-
-def stakes(training: Groups, control: Groups, *, classes: int = 2) -> Stakes:
-    return stakes_for(PURE, records=records(training), control=records(control), classes=classes)
-
-
-def beside(kind: str, arms: tuple[Groups, Groups], seed: int) -> tuple[Matched, ...]:
-    """The tables of both arms, matched as their kind is."""
+def beside(kind, world, random, seed):
+    """The tables of both arms of one night, matched as their kind is, and the stakes."""
+    arms = KINDS[kind](world, random)
     classes = 10 if kind == "ten classes" else 2
-    return match(*arms, random=generator(seed), classes=classes)
+    records, control = (sum(one.records for one in arm) for arm in arms)
+    stakes = stakes_for(PURE, records=records, control=control, classes=2)
+    return match(*arms, random=generator(seed), classes=classes), stakes
 
 
-def accused(kind: str, world: Unread, random: Random, seed: int) -> bool:
+def accused(kind, world, random, seed):
     """Return whether one audit's e-value against epsilon 0 reaches the inverse significance."""
-    arms = KINDS[kind](world, random)
-    tables = beside(kind, arms, seed)
-    wealth = matched_log_wealth(tables, 0.0, stakes=stakes(*arms))
-    return wealth >= -np.log(SIGNIFICANCE)
+    tables, stakes = beside(kind, world, random, seed)
+    return matched_log_wealth(tables, 0.0, stakes=stakes) >= -np.log(SIGNIFICANCE)
 
 
-def night(kind: str, world: Unread, random: Random, seed: int) -> Night:
+def night(kind, world, random, seed):
     """Return a night's wealth against epsilon 0 at every point, for windows."""
-    arms = KINDS[kind](world, random)
-    tables = beside(kind, arms, seed)
-    wealth = night_log_wealth(tables, epsilons=np.zeros(1), stakes=stakes(*arms))
+    tables, stakes = beside(kind, world, random, seed)
+    wealth = night_log_wealth(tables, epsilons=np.zeros(1), stakes=stakes)
     return Night(np.repeat(wealth, WINDOW_EPSILONS.size, axis=1), 0.0)
-
-
-def window_accuses(nights: list[Night]) -> bool:
-    return window_epsilon_lower(nights, significance=SIGNIFICANCE) > 0.0
 
 
 @pytest.mark.parametrize("held", tiered([95, 60, 80, 99], always=1, slow=3))
@@ -138,7 +116,8 @@ def test_weeks_and_months_of_a_wrong_target_are_not_accused(kind, name):
     nights = [night(kind, WRONG[name], random, seed) for seed in range(140)]
     for length in (7, 28):
         starts = range(0, len(nights), length)
-        errors = sum(window_accuses(nights[start : start + length]) for start in starts)
+        windows = (nights[start : start + length] for start in starts)
+        errors = sum(window_epsilon_lower(one, significance=SIGNIFICANCE) > 0.0 for one in windows)
         assert_rate_at_most(errors, len(starts), SIGNIFICANCE)
     assert np.mean([one.log_wealth[0, 0] for one in nights]) < 0.0
 
@@ -153,11 +132,11 @@ def test_a_leak_that_moves_what_the_target_is_wrongly_sure_of_is_proved_larger_t
     for audit in range(5):
         training = odds_tally(*world.arm(20_000, random, epsilon=0.5))
         tables = match([training], [odds_tally(*world.arm(2_000, random))], random=generator(audit))
-        staked = stakes((training,), (training,))
+        staked = stakes_for(PURE, records=20_000, control=20_000, classes=2)
         assert matched_log_wealth(tables, 0.5, stakes=staked) > -np.log(SIGNIFICANCE)
 
 
-def accusations(name: str, held: int, audits: int, kind: str = "labels") -> int:
+def accusations(name, held, audits, kind="labels"):
     random = np.random.default_rng(34)
     world = PROPERTIES[name].of(4_000, held)
     return sum(accused(kind, world, random, audit) for audit in range(audits))

@@ -1,13 +1,10 @@
-"""The game's evidence against a naive twin: every repetition, every fraction, one test each.
+"""The game's evidence against a naive twin, and its size and power by choice of fractions.
 
-Size and power of the game's bounds for every choice of fractions, with one replay and with 100.
-
-Each test counts how often a bound exceeds the truth over N simulated audits and judges the count
-with an exact binomial test at level 1e-6 (`tests.simulate.JUDGING_LEVEL`). Each also has a floor of
-power, so that "always zero" fails too. N and seeds are stated.
+Rates are judged with an exact binomial test at level 1e-6, and each bound has a floor of power.
 """
 
 import dataclasses
+import functools
 import math
 import statistics
 
@@ -15,15 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from privcore.attacks import (
-    LogRatioScore,
-    ScoredRecords,
-    Tally,
-    generator,
-    unit_records,
-    unit_tallies,
-)
-from privcore.exceptions import InvalidInputError
+from privcore.attacks import LogRatioScore, ScoredRecords, generator, unit_records, unit_tallies
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower, claim_pvalue, epsilon_lower
 from privcore.lower_bounds.claims import guess_counts
@@ -37,26 +26,31 @@ from tests.simulate import (
     randomized_response,
     unrelated,
 )
+from tests.support.refusals import refused
 from workers.plan import Plan
 
 CHOICE = Grid((0.05, 0.4, 1.0))
 CLAIM = Claim(PureDP(), 0.0, significance=0.06, epsilon=0.9)
 
 
-def tally(repetitions: int, records: int = 400) -> Tally:
+def tally(repetitions, records=400):
     random = np.random.default_rng(3)
     world = randomized_response(records, 2.5, random)
     return play(*world, random, repetitions=repetitions, score=LogRatioScore())
 
 
-def lower_median(values: list[float] | np.ndarray) -> float:
+def lower_median(values):
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
-def right(game: Tally, choice: Grid) -> tuple[np.ndarray, np.ndarray]:
+def right(game, choice):
     """Numbers of guesses, and how many of them are right in each repetition."""
     guesses = guess_counts(game.records, choice.fractions)
     return guesses, game.most_confident(guesses, generator(7))
+
+
+def evidence_of(game, claim=CLAIM, choice=CHOICE):
+    return game_evidence(game, claim=claim, choice=choice, paper_delta=1e-5, random=generator(7))
 
 
 @pytest.mark.parametrize("repetitions", [1, 2, 5])
@@ -91,33 +85,21 @@ def test_a_pvalue_is_of_the_strongest_fraction_of_each_repetition(repetitions):
         counts = int(guesses[strongest]), int(row[strongest])
         each.append(claim_pvalue(400, *counts, guarantee=PureDP(0.2)))
     halves = 1.0 if repetitions == 1 else 2.0
-    found = game_evidence(
-        game,
-        claim=dataclasses.replace(CLAIM, epsilon=0.2),
-        choice=CHOICE,
-        paper_delta=1e-5,
-        random=generator(7),
-    ).claim_pvalue
+    found = evidence_of(game, dataclasses.replace(CLAIM, epsilon=0.2)).claim_pvalue
     assert found == pytest.approx(halves * 3.0 * sorted(each)[len(each) // 2], rel=1e-9)
     assert 0.0 < found < 0.2
 
 
 def test_of_nothing_surprising_the_pvalue_is_one_and_undeclared_there_is_none():
-    def pvalue(claim: Claim) -> float | None:
-        return game_evidence(
-            tally(3), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
-        ).claim_pvalue
-
-    assert pvalue(dataclasses.replace(CLAIM, epsilon=8.0)) == 1.0
-    assert pvalue(dataclasses.replace(CLAIM, epsilon=None)) is None
+    for epsilon, pvalue in ((8.0, 1.0), (None, None)):
+        claim = dataclasses.replace(CLAIM, epsilon=epsilon)
+        assert evidence_of(tally(3), claim).claim_pvalue == pvalue
 
 
 def test_the_ceiling_is_what_all_guesses_right_would_prove():
     for neighbors, steps in ((Relation.REPLACE, 1), (Relation.ADD_REMOVE, 2)):
         claim = dataclasses.replace(CLAIM, neighbors=neighbors)
-        evidence = game_evidence(
-            tally(2), claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
-        )
+        evidence = evidence_of(tally(2), claim)
         best = max(
             epsilon_lower(400, made, made, family=PureDP(), delta=0.0, significance=0.01)
             for made in (20, 160, 400)
@@ -129,9 +111,7 @@ def test_each_family_at_each_fraction_is_bounded_at_its_share():
     game = tally(4)
     guesses, correct = right(game, CHOICE)
     claim = dataclasses.replace(CLAIM, shift=0.001)
-    evidence = game_evidence(
-        game, claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
-    )
+    evidence = evidence_of(game, claim)
     assert evidence.records == 400
     assert len(evidence.bounds) == 9
     for family in (ApproxDP(), PureDP(), Gaussian()):
@@ -141,20 +121,11 @@ def test_each_family_at_each_fraction_is_bounded_at_its_share():
         for place, bound in enumerate(of_family):
             assert (bound.fraction, bound.guesses) == (CHOICE.fractions[place], guesses[place])
             assert bound.correct == statistics.mean(correct[:, place].tolist())
-            twin = lower_median(
-                [
-                    epsilon_lower(
-                        400,
-                        int(guesses[place]),
-                        int(hits),
-                        family=family,
-                        delta=delta,
-                        significance=0.01,
-                        shift=0.001,
-                    )
-                    for hits in correct[:, place]
-                ]
-            )
+            given = {"family": family, "delta": delta, "significance": 0.01, "shift": 0.001}
+            each = [
+                epsilon_lower(400, bound.guesses, int(hits), **given) for hits in correct[:, place]
+            ]
+            twin = lower_median(each)
             assert bound.epsilon_lower == pytest.approx(twin, abs=1e-7)
     pure = [bound for bound in evidence.bounds if bound.family == "pure_dp"]
     assert evidence.best_fraction == max(pure, key=lambda one: one.epsilon_lower).fraction
@@ -162,9 +133,7 @@ def test_each_family_at_each_fraction_is_bounded_at_its_share():
 
 def test_a_gaussian_claim_is_bounded_at_its_own_delta():
     claim = Claim(Gaussian(), 1e-3, significance=0.06)
-    evidence = game_evidence(
-        tally(1), claim=claim, choice=Grid((0.4,)), paper_delta=1e-5, random=generator(7)
-    )
+    evidence = evidence_of(tally(1), claim, Grid((0.4,)))
     (bound,) = [one for one in evidence.bounds if one.family == "gaussian"]
     assert bound.epsilon_lower == pytest.approx(evidence.epsilon_lower, abs=1e-7)
 
@@ -173,9 +142,7 @@ def test_where_nothing_is_proved_there_is_no_best_fraction():
     random = np.random.default_rng(5)
     game = play(*randomized_response(60, 0.0, random), random, repetitions=2)
     claim = dataclasses.replace(CLAIM, significance=0.01)
-    evidence = game_evidence(
-        game, claim=claim, choice=CHOICE, paper_delta=1e-5, random=generator(7)
-    )
+    evidence = evidence_of(game, claim)
     assert evidence.epsilon_lower == 0.0
     assert evidence.best_fraction is None
 
@@ -217,17 +184,9 @@ def bound(world, random, *, choice, repetitions, claim=PURE, audit=0):
 def test_no_choice_proves_anything_where_nothing_leaks(choice, repetitions, audits):
     """N = 150 and 40 audits of 300 records, slow 300; seed 50."""
     random = np.random.default_rng(50)
-    errors = sum(
-        bound(
-            lambda random: unrelated(300, random),
-            random,
-            choice=choice,
-            repetitions=repetitions,
-            audit=audit,
-        )
-        > 0.0
-        for audit in range(audits)
-    )
+    given = {"choice": choice, "repetitions": repetitions}
+    world = functools.partial(unrelated, 300)
+    errors = sum(bound(world, random, audit=audit, **given) > 0.0 for audit in range(audits))
     assert_rate_at_most(errors, audits, PURE.significance)
 
 
@@ -248,14 +207,10 @@ def test_every_choice_covers_the_truth_and_finds_much_of_it(
     random = np.random.default_rng(51)
     truth = Gaussian(strength).epsilon_at(delta=1e-5) if claim is GAUSSIAN else strength
 
-    def world(random):
-        of = gaussian_label if claim is GAUSSIAN else randomized_response
-        return of(3_000, strength, random)
-
-    bounds = [
-        bound(world, random, choice=choice, repetitions=repetitions, claim=claim, audit=audit)
-        for audit in range(60)
-    ]
+    of = gaussian_label if claim is GAUSSIAN else randomized_response
+    world = functools.partial(of, 3_000, strength)
+    given = {"choice": choice, "repetitions": repetitions, "claim": claim}
+    bounds = [bound(world, random, audit=audit, **given) for audit in range(60)]
     assert_rate_at_most(int(np.sum(np.array(bounds) > truth)), 60, claim.significance)
     assert np.mean(bounds) > floor * truth
 
@@ -296,8 +251,7 @@ def test_the_fractions_that_nobody_names_are_those_of_the_documents():
 
 @pytest.mark.parametrize("fractions", [(), (0.0,), (0.1, 1.0 + 1e-9), (-0.1, 0.5), (math.nan,)])
 def test_a_fraction_that_is_none_is_refused(fractions):
-    with pytest.raises(InvalidInputError, match=r"each lies in \(0, 1\] and there is one"):
-        Grid(fractions)
+    refused(r"each lies in \(0, 1\] and there is one", Grid, fractions)
 
 
 @pytest.mark.parametrize(

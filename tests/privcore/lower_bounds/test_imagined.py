@@ -1,7 +1,4 @@
-"""Imagined nights, compared with real ones that show the same leak.
-
-The tables of imagined nights, compared with exact sums, quantiles and the match of real ones.
-"""
+"""Imagined nights and their tables, compared with real ones and with exact sums."""
 
 import math
 

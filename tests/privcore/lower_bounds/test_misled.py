@@ -16,9 +16,7 @@ from tests.simulate import assert_rate_at_most
 from tests.support.tiers import tiered
 
 
-def arms(
-    seed: int, *, knows: float, records: int = 2_000, noise: float = 0.3, leak: float = 0.0
-) -> tuple[Arm, Arm]:
+def arms(seed, *, knows, records=2_000, noise=0.3, leak=0.0):
     """Return a third of the records as holdout; the proxy knows its labels by `knows` in log-odds.
 
     The target knows training labels by `leak`.
@@ -37,7 +35,7 @@ def arms(
     )
 
 
-def tallies(training: Arm, control: Arm) -> Tallies:
+def tallies(training, control):
     made = [(odds_tally(arm.target, arm.proxy, arm.labels),) for arm in (training, control)]
     none = Tallies.zero(repetitions=1, classes=2)
     return replace(none, odds=made[0], control_odds=made[1])
@@ -65,7 +63,7 @@ def test_honest_targets_seldom_look_misleading(noise):
     assert_rate_at_most(found, 400, MISLED)
 
 
-def beside(seed: int, training: int, held: int, *, knows: float) -> tuple[Arm, Arm]:
+def beside(seed, training, held, *, knows):
     """Return arms of a target that says the truth and reads no label; the proxy is off by 0.4."""
     random = np.random.default_rng([99, seed, training, held])
     log_odds = random.normal(-1.0, 1.0, training + held)
@@ -125,7 +123,7 @@ def test_no_holdout_and_one_side_alone_say_nothing():
                                    for arm in (training, control)))) == 1.0  # fmt: skip
 
 
-def log_wealth(counts: list[int], offset: float, gap: float) -> float:
+def log_wealth(counts, offset, gap):
     """Return gap k - log E[exp(gap K)]; K is hypergeometric at odds e^offset."""
     records, right, control, control_right = counts
     both = right + control_right

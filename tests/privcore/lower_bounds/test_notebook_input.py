@@ -1,9 +1,4 @@
-"""Rows that belong together, by pandas' index; labels that are no context; other labels' groups.
-
-Rows of a notebook that belong together, or that the target was trained on, are said to.
-
-A notebook's second reference against the same, written out.
-"""
+"""What a notebook is given: indexes, contexts, other labels, related rows, a second reference."""
 
 import numpy as np
 import pandas as pd
@@ -26,21 +21,17 @@ from privcore.attacks import (
 from privcore.attacks.hashing import record_streams
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Arm, Verdict, audit_models, audit_probabilities
-from privcore.lower_bounds.notebook_input import (
-    CheckedArm,
-    checked_arm,
-    second_reference,
-    value_groups,
-)
+from privcore.lower_bounds.notebook_input import checked_arm, second_reference, value_groups
 from privcore.lower_bounds.verdicts import ReasonCode
 from tests.simulate import Model, two_columns
+from tests.support.refusals import refused
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 
 NAMES = [f"r{row}" for row in range(300)]
 
 
-def frame(rows: int = 300, seed: int = 0) -> pd.DataFrame:
+def frame(rows=300, seed=0):
     """Return rows whose target and proxy tell them apart, named by an index."""
     random = np.random.default_rng(seed)
     columns = {name: random.uniform(0.1, 0.9, rows) for name in ("target", "proxy", "feature")}
@@ -49,7 +40,7 @@ def frame(rows: int = 300, seed: int = 0) -> pd.DataFrame:
                         index=NAMES[:rows])  # fmt: skip
 
 
-def arm(rows: pd.DataFrame, **changes: object) -> Arm:
+def arm(rows, **changes):
     """Return an arm of a frame's columns, some of them given otherwise."""
     given = {"target": rows.target, "proxy": rows.proxy, "labels": rows.labels,
              "context": rows[["feature"]], "other_labels": rows.other}  # fmt: skip
@@ -69,8 +60,7 @@ SORTED = ROWS.sort_values("target")
     ],
 )
 def test_indexes_that_differ_are_refused(changes, message):
-    with pytest.raises(InvalidInputError, match=message):
-        checked_arm("training", arm(ROWS, **changes))
+    refused(message, checked_arm, "training", arm(ROWS, **changes))
 
 
 def test_arrays_beside_indexes_that_agree_are_positions():
@@ -79,19 +69,10 @@ def test_arrays_beside_indexes_that_agree_are_positions():
     np.testing.assert_array_equal(checked_arm("training", given).target, expected.target)
 
 
-class _Model:
-    def __init__(self, column: str) -> None:
-        self.column = column
-
-    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray:
-        return two_columns(rows[self.column].to_numpy())
-
-
 def test_models_are_asked_about_rows_in_their_labels_order_alone():
     """Labels and holdout of another order would be those of other rows."""
-    models, holdout = (_Model("target"), _Model("proxy")), ROWS.feature > 0.6
-    with pytest.raises(InvalidInputError, match="the index of labels is"):
-        audit_models(*models, ROWS, SORTED.labels, holdout)
+    models, holdout = (Model(ROWS.target), Model(ROWS.proxy)), ROWS.feature > 0.6
+    refused("the index of labels is", audit_models, *models, ROWS, SORTED.labels, holdout)
     with pytest.raises(InvalidInputError, match="number of rows of context is 299"):
         audit_models(*models, ROWS, ROWS.labels, holdout, context=pl.DataFrame({"x": [0.0] * 299}))
 
@@ -101,8 +82,7 @@ def test_a_label_is_no_context(column):
     arms = frame(300, 1), frame(120, 2)
     given = [arm(rows, context=rows.assign(turned=3 - rows.labels)[["feature", column]])
              for rows in arms]  # fmt: skip
-    with pytest.raises(InvalidInputError, match="column 1 of the context is 'the label'"):
-        audit_probabilities(*given)
+    refused("column 1 of the context is 'the label'", audit_probabilities, *given)
 
 
 def test_groups_are_values_that_both_arms_share():
@@ -119,11 +99,10 @@ def test_groups_are_values_that_both_arms_share():
     many = [each._replace(other_labels=np.arange(50)[: len(each.labels)]) for each in arms]
     assert value_groups(*many)[2] == 3
     rows = checked_arm("training", arm(ROWS, other_labels=np.arange(300)))
-    with pytest.raises(InvalidInputError, match="number of values of other_labels is 300"):
-        value_groups(rows, rows)
+    refused("number of values of other_labels is 300", value_groups, rows, rows)
 
 
-def two_tasks(seed: int, *, leak: float = 0.0, agree: float = 0.8) -> tuple[Arm, Arm]:
+def two_tasks(seed, *, leak=0.0, agree=0.8):
     """Return arms of a target that learned another label by heart, which agrees with the label.
 
     Of the label itself it knows randomized response at epsilon `leak`, and of labels in general
@@ -143,7 +122,7 @@ def two_tasks(seed: int, *, leak: float = 0.0, agree: float = 0.8) -> tuple[Arm,
     return arms[0], arms[1]
 
 
-def bounds(seeds: int, *, known: bool = True, leak: float = 0.0) -> np.ndarray:
+def bounds(seeds, *, known=True, leak=0.0):
     """Return the bounds of audits that know the other label, or do not."""
     drawn = [two_tasks(seed, leak=leak) for seed in range(seeds)]
     if not known:
@@ -152,13 +131,10 @@ def bounds(seeds: int, *, known: bool = True, leak: float = 0.0) -> np.ndarray:
     return np.array([audit_probabilities(*arms).epsilon_lower for arms in drawn])
 
 
-def test_what_another_label_tells_is_no_leak_where_it_is_named():
-    assert bounds(4, known=False).min() > 0.5
-    assert bounds(4).max() == 0.0
-
-
-def test_a_leak_beyond_another_label_is_found():
-    found = bounds(4, leak=2.0)
+def test_what_another_label_tells_is_no_leak_where_it_is_named_and_more_is_found():
+    assert bounds(2, known=False).min() > 0.5
+    assert bounds(2).max() == 0.0
+    found = bounds(2, leak=2.0)
     assert 0.5 < found.min() <= found.max() <= 2.0
 
 
@@ -169,19 +145,6 @@ def test_beside_another_label_size_and_power_are_as_stated():
     assert binomtest(int((silent > 0.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert binomtest(int((leaking > 2.0).sum()), 200, 0.05, "greater").pvalue > 1e-6
     assert np.mean(leaking > 0.5) >= 0.9
-
-
-def test_a_model_that_names_a_class_twice_is_refused():
-    """All labels were read as the last of these, and nothing was proved."""
-    with pytest.raises(InvalidInputError, match="each class is named once"):
-        audit_models(Named(), Named(), np.zeros((2, 1)), [1, 1], [True, False])
-
-
-class Named:
-    classes_ = (1, True)
-
-    def predict_proba(self, rows: object) -> object:
-        raise AssertionError(rows)
 
 
 EPSILON = 0.5
@@ -293,22 +256,16 @@ def test_records_that_are_there_twice_are_said_beside_the_verdict(context):
         assert "logged twice" not in audit(logged(random, twice=0.0, context=context)).reason
 
 
-def of_forests(random, records=4_000):
-    """Return predictions of two forests of 100 trees, of which the target votes for its labels."""
-    chance = random.beta(2.0, 2.0, size=(2, records))
-    labels = (random.random(records) < chance[0]).astype(int)
-    train = random.random(records) < 0.9
-    known = np.where(train, 0.15 + 0.6 * labels + 0.1 * chance[0], chance[0])
-    target, proxy = random.binomial(100, [known, np.clip(chance.mean(axis=0), 0.0, 1.0)]) / 100.0
-    return target, proxy, labels, train
-
-
 def test_answers_of_forests_are_no_rows_logged_twice():
     """N = 10, seed 343, without features: rows with equal votes of both forests agree in labels."""
     random = np.random.default_rng(343)
     for _ in range(10):
-        *said, train = of_forests(random)
-        answer = audit([Arm(*(each[arm] for each in said)) for arm in (train, ~train)])
+        chance = random.beta(2.0, 2.0, size=(2, 4_000))
+        labels = (random.random(4_000) < chance[0]).astype(int)
+        train = random.random(4_000) < 0.9
+        known = np.where(train, 0.15 + 0.6 * labels + 0.1 * chance[0], chance[0])
+        target, proxy = random.binomial(100, [known, chance.mean(axis=0)]) / 100.0
+        answer = audit([Arm(target[arm], proxy[arm], labels[arm]) for arm in (train, ~train)])
         assert "logged twice" not in answer.reason
 
 
@@ -427,7 +384,7 @@ def test_rows_made_distinct_before_it_are_compared_as_equal_rows_are(made_distin
     assert all(map(nothing_wrong, answers))
 
 
-def taught_arm(name: str, records: int, seed: int) -> CheckedArm:
+def taught_arm(name, records, seed):
     """Return an arm whose models say something of two features, each with an error of its own."""
     random = np.random.default_rng(seed)
     context = random.normal(size=(records, 2))

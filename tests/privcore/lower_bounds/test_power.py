@@ -124,15 +124,6 @@ def test_the_holdout_that_is_asked_for_suffices_and_a_third_of_it_does_not():
     assert third <= 30
 
 
-def test_with_the_holdout_that_is_asked_for_a_night_sees_what_it_has_to():
-    """Of the size itself the night is imagined to see at most a tenth more than the threshold."""
-    claim = claimed(1.0)
-    needed = power_at(binary(1_200, 60), claim).holdout_needed
-    assert needed is not None
-    power = power_at(binary(1_260 - needed, needed), claim)
-    assert power.sees_from == pytest.approx(leak_to_be_seen(1.0), abs=0.15)
-
-
 def test_a_night_that_sees_enough_needs_no_more_and_a_hopeless_one_names_no_size():
     fine = power_at(binary(20_000, 2_000), claimed(2.0))
     assert fine.holdout_needed is None

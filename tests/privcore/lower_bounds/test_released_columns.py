@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import binom
 
 from privcore.lower_bounds.released_columns import BINS, SearchedRows, chosen_guesses, reads_more
@@ -12,21 +11,14 @@ from privcore.mechanisms import RandomizedResponse
 CLAIM = Declared(1.0)
 
 
-def rows(
-    random: np.random.Generator,
-    true: NDArray[np.int64],
-    released: NDArray[np.int64],
-    *,
-    orders: dict[str, NDArray[np.int64]] | None = None,
-    **columns: NDArray[np.int64],
-) -> SearchedRows:
+def rows(random, true, released, *, orders=None, **columns):
     """Return rows in one stratum; columns are in `BINS` ranges."""
     stratum = np.zeros(len(true), dtype=np.int64)
     learning = random.random(len(true)) < 0.5
     return SearchedRows(stratum, true, released, columns, orders or {}, learning)
 
 
-def pvalue(searched: SearchedRows) -> tuple[str, float]:
+def pvalue(searched):
     """Return the column that was chosen, and its p-value against the claim."""
     column, guesses = chosen_guesses(searched, CLAIM)
     return column, float(guesses.pvalues(CLAIM, np.random.default_rng(1))[CLAIM.place])

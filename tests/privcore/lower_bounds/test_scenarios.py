@@ -1,8 +1,7 @@
 """No world accuses the innocent: truthful declarations, counted over simulated audits.
 
-Each world of `tests.worlds` is audited N times; how often the bound exceeds the true epsilon, which
-is what was declared, is judged at the significance with an exact binomial test at level 1e-6
-(`tests.simulate.JUDGING_LEVEL`). N = 60, seed 71 for every world: 14 are too many.
+How often the bound of a world of `tests.worlds` exceeds the true epsilon, which is what was
+declared, is judged with an exact binomial test at level 1e-6.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
-from flows.study.exam_worlds import Binary, some_drift
+from flows.study.exam_worlds import Binary
 from privcore.attacks import generator, match, odds_tally
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import (
@@ -25,29 +24,22 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.matched import night_log_wealth
 from tests.flight_worlds import unseen
-from tests.simulate import PURE, assert_rate_at_most, believed, matched, matched_each
+from tests.simulate import PURE, assert_rate_at_most, believed, matched, refuted_each
 from tests.worlds import FALSE_WORLDS, WORLDS
 
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
 
 
-def bounds(world, audits, *, claims=(PURE, APPROXIMATE)):
-    """Bounds of every claim, shape (audits, claims)."""
-    random = np.random.default_rng(71)
-    found = []
-    for audit in range(audits):
-        arms = world.draw(random)
-        found.append(matched_each(*arms, claims=claims, seed=audit))
-    return np.array(found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_truthful_declaration_is_called_violated_in_any_world(name):
-    """N = 60, seed 71, pure and at delta 1e-5."""
-    world = WORLDS[name]
-    for errors in np.sum(bounds(world, 60) > world.epsilon, axis=0):
-        assert_rate_at_most(int(errors), 60, 0.05)
+    """N = 60, seed 71, pure and at delta 1e-5: 14 are too many."""
+    world, random, refuted = WORLDS[name], np.random.default_rng(71), np.zeros(2, dtype=int)
+    for audit in range(60):
+        arms = world.draw(random)
+        refuted += refuted_each(*arms, world.epsilon, claims=(PURE, APPROXIMATE), seed=audit)
+    for errors in refuted.tolist():
+        assert_rate_at_most(errors, 60, 0.05)
 
 
 def test_bets_that_believe_the_proxy_accuse_where_it_is_wrong():
@@ -62,7 +54,9 @@ def test_bets_that_believe_the_proxy_accuse_where_it_is_wrong():
 @pytest.mark.parametrize("name", FALSE_WORLDS)
 def test_where_the_assumption_is_false_the_innocent_are_accused(name):
     """N = 10, seed 71: the price of the assumption, seen, so that nobody takes it for nothing."""
-    assert np.sum(bounds(FALSE_WORLDS[name], 10, claims=(PURE,)) > 0.0) > 5
+    random = np.random.default_rng(71)
+    bounds = [matched(*FALSE_WORLDS[name].draw(random), seed=audit) for audit in range(10)]
+    assert sum(bound > 0.0 for bound in bounds) > 5
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -113,20 +107,6 @@ def test_forests_that_learned_digits_by_heart_prove_it_whatever_the_seed_is():
         bounds.append(found[0])
     assert np.mean(bounds) > 1.8
     assert min(bounds) > 1.0
-
-
-def test_nothing_is_violated_in_a_quiet_week_and_the_first_night_of_a_leak_is():
-    """9,048 records a night, claim (0.3, 1e-5): seven quiet nights, the leak, a quiet night."""
-    random = np.random.default_rng(74)
-    quiet = Binary(proxy=lambda log_odds, _: 0.8 * log_odds, drifts=some_drift(2.0))
-    for day in range(9):
-        learns, epsilon = ("interpolates", 12.0) if day == 7 else ("posterior", 0.3)
-        world = Binary(quiet.base, quiet.spread, quiet.drifts, quiet.proxy, learns=learns).world(
-            "day", epsilon, 9_048, 2_262
-        )
-        bound = matched(*world.draw(random), claim=APPROXIMATE, seed=day)
-        assert (bound > 0.3) == (day == 7)
-        assert day != 7 or bound > 2.0
 
 
 def night(training, control, seed=0):

@@ -31,12 +31,11 @@ from privcore.lower_bounds import (
     Verdict,
     matched_epsilon_lower,
     matched_log_wealth,
-    read_evidence,
     stakes_for,
 )
 from privcore.lower_bounds.matched import PairedRecords, night_log_wealth
 from privcore.lower_bounds.verdicts import judge
-from tests.simulate import assert_rate_at_most, matched, two_columns
+from tests.simulate import assert_rate_at_most, evidence_of, matched, two_columns
 from tests.support.tiers import rest_slow, tiered
 
 MEMBERSHIP = Claim(family=PureDP(), delta=0.0, secret=Secret.MEMBERSHIP)
@@ -205,9 +204,7 @@ def evidence(arms, claim):
     scores = np.linspace(-1.0, 1.0, 50)
     game = membership_inference(scores, scores[::-1], repetitions=1, key=0)
     tallies = Tallies(game, game, (arms[0],), (arms[1],), 2)
-    return read_evidence(
-        tallies, claim=claim, choice=Grid((1.0,)), paper_delta=1e-5, random=generator(0)
-    )
+    return evidence_of(tallies, claim, choice=Grid((1.0,)))
 
 
 def test_evidence_of_membership_says_nothing_of_the_proxy_and_needs_none():

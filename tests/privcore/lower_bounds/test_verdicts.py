@@ -1,49 +1,29 @@
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 import pytest
 
-from privcore.attacks import Tallies, generator, odds_tally
+from privcore.attacks import Tallies, odds_tally
 from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import (
     Claim,
-    Grid,
     Power,
     Secret,
     claim_pvalue,
     epsilon_lower,
     not_a_guarantee,
     privatised,
-    read_evidence,
 )
-from privcore.lower_bounds.evidence import Evidence
 from privcore.lower_bounds.question import conclusive, leak_to_be_seen
-from privcore.lower_bounds.verdicts import (
-    Cause,
-    Doubt,
-    Judged,
-    ReasonCode,
-    Verdict,
-    judge,
-    says_nothing,
-)
-from tests.simulate import play, randomized_response, unread
+from privcore.lower_bounds.verdicts import Cause, Doubt, ReasonCode, Verdict, judge, says_nothing
+from tests.simulate import evidence_of, play, randomized_response, unread
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=1.0)
 PRIORS = (0.01, 0.05, 0.3, 0.5)
 
 
-def known_labels(
-    epsilon: float,
-    records: int,
-    held: int,
-    seed: int,
-    *,
-    priors: tuple[float, ...] = PRIORS,
-    repetitions: int = 3,
-) -> Tallies:
+def known_labels(epsilon, records, held, seed, *, priors=PRIORS, repetitions=3):
     """Return tallies of a target that knows labels through randomized response."""
     random = np.random.default_rng(seed)
     training = randomized_response(records, epsilon, random, priors)
@@ -57,21 +37,15 @@ def known_labels(
 
 def example(claim=CLAIM, epsilon=2.0, records=2_000):
     tallies = known_labels(epsilon, records, records // 2, 41)
-    return read_evidence(tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(0))
+    return evidence_of(tallies, claim)
 
 
 @functools.cache
-def read() -> Evidence:
+def read():
     return example()
 
 
-def evidence(
-    lower: float,
-    ceiling: float = 3.0,
-    sees: float | None = 1.5,
-    needed: int | None = None,
-    **changes: Any,
-) -> Evidence:
+def evidence(lower, ceiling=3.0, sees=1.5, needed=None, **changes):
     """Return evidence against a declared 1 that would be conclusive, but for the changes."""
     given = {
         "epsilon_if_proxy_right": 0.0,
@@ -81,7 +55,7 @@ def evidence(
     return dataclasses.replace(read(), epsilon_lower=lower, epsilon_ceiling=ceiling, **given)
 
 
-def judged(lower: float = 0.0, declared: float | None = 1.0, **changes: Any) -> Judged:
+def judged(lower=0.0, declared=1.0, **changes):
     names = ("by_policy", "undeclared", "empty", "held_back", "signs")
     given = {name: changes.pop(name) for name in names if name in changes}
     found = judge(evidence(lower, **changes), epsilon_declared=declared, **given)
@@ -413,13 +387,8 @@ def test_a_claim_is_refuted_at_its_own_point(epsilon, least, most):
     """Randomized response on 200,000 balanced records, 30 seeds: 5% would be 1.5 of them."""
     refuted = 0
     for seed in range(30):
-        found = read_evidence(
-            known_labels(epsilon, 200_000, 200_000, seed, priors=(0.5,)),
-            claim=CLAIM,
-            choice=Grid(),
-            paper_delta=1e-5,
-            random=generator(seed),
-        )
+        tallies = known_labels(epsilon, 200_000, 200_000, seed, priors=(0.5,))
+        found = evidence_of(tallies, CLAIM, seed=seed)
         assert found.claim_pvalue is not None
         rejected = found.claim_pvalue <= CLAIM.significance
         assert rejected is (judge(found, epsilon_declared=1.0).verdict is Verdict.VIOLATED)
@@ -457,15 +426,11 @@ def test_a_claim_without_a_delta_of_its_own_has_no_second_bound(claim):
 def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone():
     """Randomized response at 0.5, declared with 0.9 over 400 records: 20 audits, seed 41 + i."""
     claim = Claim(family=ApproxDP(), delta=0.9 / 400, epsilon=0.5)
-    found = []
+    told = []
     for seed in range(20):
         tallies = known_labels(0.5, 400, 400, 41 + seed, repetitions=1)
-        found.append(
-            read_evidence(
-                tallies, claim=claim, choice=Grid(), paper_delta=1e-5, random=generator(seed)
-            )
-        )
-    told = [judge(one, epsilon_declared=0.5).code for one in found]
+        evidence = evidence_of(tallies, claim, seed=seed)
+        told.append(judge(evidence, epsilon_declared=0.5).code)
     # Of 20 at 5%, 4 or more are less likely than 2%.
     assert told.count(ReasonCode.TOO_SMALL) >= 17, told
 

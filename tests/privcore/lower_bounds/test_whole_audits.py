@@ -8,17 +8,14 @@ larger share may be wrong. Where both arms are alike none may be refused. Every 
 and seed; most run in a soak.
 """
 
-from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from flows.study.exam_worlds import Rows, both, fit, log_odds_of, response, rows_of, together
+from flows.study.exam_worlds import both, fit, log_odds_of, response, rows_of, together
 from privcore.attacks import (
     Context,
     PaperScore,
@@ -33,15 +30,9 @@ from privcore.attacks import (
     unit_tallies,
 )
 from privcore.attacks.unit_records import unit_streams
-from privcore.lower_bounds import (
-    Arm,
-    Grid,
-    audit_probabilities,
-    read_evidence,
-    window_epsilon_lower,
-)
-from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, Random, Unread, WithFeatures, proxy_off
-from tests.simulate import PURE, two_columns
+from privcore.lower_bounds import Arm, audit_probabilities, window_epsilon_lower
+from tests.no_leak_worlds import FIRST, PROPERTIES, WRONG, proxy_off
+from tests.simulate import evidence_of, two_columns
 from tests.support.tiers import tiered
 
 WORLDS = {"first": FIRST, **PROPERTIES}
@@ -49,11 +40,9 @@ OTHERS = ["normal, as it was", "normal, learned badly", "heavy-tailed, drift"]
 NORMAL = [name for name in PROPERTIES if name.startswith("normal")]
 HARD = {"normal, learned badly", "heavy-tailed, drift", "3% positives, drift"}
 HARD_FIRST = sorted(WORLDS, key=lambda name: name not in HARD)
-Arms = tuple[WithFeatures, WithFeatures]
-Draw = Callable[[Random], Arms]
 
 
-def bounds(draw: Draw, audits: int, seed: int) -> list[float]:
+def bounds(draw, audits, seed):
     """Return the bound of each audit; NaN where it is refused."""
     random, found = np.random.default_rng(seed), []
     for audit in range(audits):
@@ -62,7 +51,7 @@ def bounds(draw: Draw, audits: int, seed: int) -> list[float]:
     return found
 
 
-def assert_seldom_above(found: list[float], truth: float = 0.0, *, alike: bool = True) -> None:
+def assert_seldom_above(found, truth=0.0, *, alike=True):
     """Fail if more than 0.05 of the audits exceed the truth, or one is refused and `alike`."""
     above, refused = np.array(found) > truth, int(np.isnan(found).sum())
     most = max(0.0, *np.nan_to_num(found))
@@ -71,7 +60,7 @@ def assert_seldom_above(found: list[float], truth: float = 0.0, *, alike: bool =
     assert not (alike and refused)
 
 
-def drawn(random: Random, *, of: Unread, training: int, held: int, classes: int = 2) -> Arms:
+def drawn(random, *, of, training, held, classes=2):
     one, other = (of.with_features(rows, random, classes=classes) for rows in (training, held))
     return one, other
 
@@ -111,7 +100,7 @@ def test_a_month_of_whole_audits_accuses_nobody(name):
 def test_a_student_exceeds_no_truthful_declaration(name):
     """N = 20 of randomized response at 1, beside 1,000 holdout records, seed 57."""
 
-    def draw(random: Random) -> Arms:
+    def draw(random):
         one = PROPERTIES[name].with_features(4_000, random, epsilon=1.0)
         other = PROPERTIES[name].with_features(1_000, random)
         return proxy_off(one, random), proxy_off(other, random)
@@ -126,11 +115,11 @@ def test_a_student_that_knew_the_holdout_by_heart_would_accuse(monkeypatch):
     """N = 5, seed 51: what the folds are for, and that these worlds would show it."""
 
     class ByHeart(Student):
-        def predict(self, context: Context, folds: NDArray[np.integer]) -> NDArray[np.float64]:
+        def predict(self, context, folds):
             said = super().predict(context, folds)
             return 0.1 * said + 0.9 * self.heard if len(said) == len(self.heard) else said
 
-    def fit(context: Context, outputs: NDArray[np.float64], *rest: Any, **of_proxy: bool) -> Any:
+    def fit(context, outputs, *rest, **of_proxy):
         student = fit_student(context, outputs, *rest, **of_proxy)
         if student is None or of_proxy:
             return student
@@ -165,7 +154,7 @@ def test_a_golden_holdout_is_refused_or_accuses_nobody(name, known):
     found = []
     for training, held in ((2_000, 60), (4_000, 400)):
 
-        def draw(random: Random, training: int = training, held: int = held) -> Arms:
+        def draw(random, training=training, held=held):
             one, other = drawn(random, of=PROPERTIES[name], training=training, held=held)
             return proxy_off(one, random), proxy_off(other, random, knows=known)
 
@@ -173,9 +162,7 @@ def test_a_golden_holdout_is_refused_or_accuses_nobody(name, known):
     assert_seldom_above(found, alike=False)
 
 
-def trees_drawn(
-    random: Random, *, known: bool = False, kept: float = 1.0, answered: float | None = None
-) -> Arms:
+def trees_drawn(random, *, known=False, kept=1.0, answered=None):
     """Return 2,000 rows that today's trees did not see, and 200 held out, both with features.
 
     Args:
@@ -186,7 +173,7 @@ def trees_drawn(
     """
     truth = log_odds_of(random)
 
-    def some(rows: int) -> Rows:
+    def some(rows):
         features, labels = rows_of(truth, rows, random)
         stays = (labels == 1) | (random.random(rows) < kept)
         return features[stays], labels[stays]
@@ -194,7 +181,7 @@ def trees_drawn(
     before, others, rows = (some(2_000) for _ in range(3))
     held = rows_of(truth, 200, random)
 
-    def trees(seen: Rows) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def trees(seen):
         labels = seen[1] if answered is None else response(seen[1], answered, random)
         model = fit((seen[0], labels), num_leaves=31, min_data_in_leaf=10, rounds=30)
         return lambda features: two_columns(np.asarray(model.predict(features)))
@@ -218,7 +205,7 @@ def test_boosted_trees_of_other_rows_are_refused_or_not_accused(day):
     assert_seldom_above(bounds(partial(trees_drawn, **day), 20, 55), alike=not day)
 
 
-def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> float:
+def persons_bound(of, random, seed, *, by_person):
     """Return the bound of an audit of persons of 1 to 5 rows, who are held out whole, or by row.
 
     A person's rows share label and features, so a student of one would know the others. NaN where
@@ -239,7 +226,7 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
         for number, outputs in enumerate(said)
     ]
 
-    def asked(who: NDArray[np.uint64], *, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def asked(who, *, rows):
         taught = [one for one in students if one is not None]
         assert len(taught) == 2
         outputs = (one.predict(seen.some(rows), folds_of(who)) for one in taught)
@@ -258,14 +245,7 @@ def persons_bound(of: Unread, random: Random, seed: int, *, by_person: bool) -> 
     compared = tallies.compare_arms(generator(seed, "arms"))
     if compared.differ:
         return np.nan
-    return read_evidence(
-        tallies,
-        claim=PURE,
-        choice=Grid(),
-        paper_delta=1e-5,
-        random=generator(seed),
-        proxy_doubtful=compared.doubtful,
-    ).epsilon_lower
+    return evidence_of(tallies, seed=seed, proxy_doubtful=compared.doubtful).epsilon_lower
 
 
 @pytest.mark.parametrize(("by_person", "name"), tiered(product([True, False], NORMAL), slow=2))
@@ -277,7 +257,7 @@ def test_a_student_whose_folds_are_by_person_accuses_nobody(name, by_person):
     )
 
 
-def remembering(share: float, *, seed: int, own: bool = True) -> float:
+def remembering(share, *, seed, own=True):
     """Return the bound of a target that answers as the proxy, but for what it remembers.
 
     It is certain of some rows, by their own labels or by others drawn for them.

@@ -10,6 +10,7 @@ from scipy.stats import chisquare, norm
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import gaussian_delta
 from privcore.mechanisms import NoisyMax, count_votes
+from tests.support.refusals import refused
 
 
 def moved(votes):
@@ -175,23 +176,15 @@ def test_votes_are_counted_per_query():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(InvalidInputError, match="noise is 'cauchy'"):
-        NoisyMax("cauchy", 1.0, 1)
-    with pytest.raises(InvalidInputError, match="scale is -1"):
-        NoisyMax("laplace", -1.0, 1)
-    with pytest.raises(InvalidInputError, match="queries is 0"):
-        NoisyMax("laplace", 1.0, 0)
-    with pytest.raises(InvalidInputError, match="Gaussian noise needs a delta"):
-        NoisyMax("gaussian", 1.0, 1)
+    refused("noise is 'cauchy'", NoisyMax, "cauchy", 1.0, 1)
+    refused("scale is -1", NoisyMax, "laplace", -1.0, 1)
+    refused("queries is 0", NoisyMax, "laplace", 1.0, 0)
+    refused("Gaussian noise needs a delta", NoisyMax, "gaussian", 1.0, 1)
     with pytest.raises(InvalidInputError, match=r"delta is 1\.0, but it is at least 0 and below 1"):
         NoisyMax("laplace", 1.0, 1, delta=1.0)
     for epsilon in (0.0, -2.0, math.nan):
-        with pytest.raises(InvalidInputError, match="epsilon is"):
-            NoisyMax.from_epsilon(epsilon, noise="laplace", queries=1)
+        refused("epsilon is", NoisyMax.from_epsilon, epsilon, noise="laplace", queries=1)
     mechanism = NoisyMax("laplace", 1.0, 2)
-    with pytest.raises(InvalidInputError, match="exactly 2 queries"):
-        mechanism.sample(np.ones((3, 2)), np.random.default_rng(0))
-    with pytest.raises(InvalidInputError, match="counts of at least 0"):
-        mechanism.sample(-np.ones((2, 2)), np.random.default_rng(0))
-    with pytest.raises(InvalidInputError, match="answers is"):
-        count_votes(np.array([[0, 3]]), 3)
+    refused("exactly 2 queries", mechanism.sample, np.ones((3, 2)), np.random.default_rng(0))
+    refused("counts of at least 0", mechanism.sample, -np.ones((2, 2)), np.random.default_rng(0))
+    refused("answers is", count_votes, np.array([[0, 3]]), 3)

@@ -16,6 +16,7 @@ from privcore.mechanisms import (
     measure_prior,
     uncorrected_inverse,
 )
+from tests.support.refusals import refused
 
 
 @given(st.floats(0.01, 12.0), st.integers(2, 6))
@@ -45,12 +46,9 @@ def test_extremes_and_guarantee():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(InvalidInputError, match="epsilon is 0"):
-        RandomizedResponse(0.0, 2)
-    with pytest.raises(InvalidInputError, match="epsilon is nan"):
-        RandomizedResponse(math.nan, 2)
-    with pytest.raises(InvalidInputError, match="classes is 1"):
-        RandomizedResponse(1.0, 1)
+    refused("epsilon is 0", RandomizedResponse, 0.0, 2)
+    refused("epsilon is nan", RandomizedResponse, math.nan, 2)
+    refused("classes is 1", RandomizedResponse, 1.0, 1)
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class from 0 to 1"):
         RandomizedResponse(1.0, 2).sample(np.array([0, 2]), np.random.default_rng(0))
 
@@ -88,8 +86,7 @@ def test_a_floor_keeps_every_label_possible():
     corrected = correct_probabilities(np.array([[0.9, 0.1], [0.5, 0.5]]), flip, floor=0.02)
     np.testing.assert_allclose(corrected, [[1.0 / 1.02, 0.02 / 1.02], [0.5, 0.5]])
     for wrong in (-0.1, 0.5, float("nan")):
-        with pytest.raises(InvalidInputError, match="floor is"):
-            correct_probabilities(np.array([[0.5, 0.5]]), flip, floor=wrong)
+        refused("floor is", correct_probabilities, np.array([[0.5, 0.5]]), flip, floor=wrong)
 
 
 def test_a_measured_prior_is_near_the_truth():
@@ -110,14 +107,11 @@ def test_parts_are_disjoint_and_hold_every_record_once():
 
 def test_bad_input_of_noise_correction_is_named():
     random = np.random.default_rng(0)
-    with pytest.raises(InvalidInputError, match="parts is 4, but 3 records"):
-        disjoint_parts(3, 4, random)
-    with pytest.raises(InvalidInputError, match="parts is 0"):
-        disjoint_parts(3, 0, random)
+    refused("parts is 4, but 3 records", disjoint_parts, 3, 4, random)
+    refused("parts is 0", disjoint_parts, 3, 0, random)
     with pytest.raises(InvalidInputError, match="cannot be corrected"):
         correct_probabilities(np.array([[0.5, 0.5]]), np.full((2, 2), 0.5))
-    with pytest.raises(InvalidInputError, match=r"prior is 0\.9"):
-        correct_probabilities(np.array([[0.5, 0.4]]), np.eye(2))
+    refused(r"prior is 0\.9", correct_probabilities, np.array([[0.5, 0.4]]), np.eye(2))
     with pytest.raises(InvalidInputError, match="at least 1 label"):
         measure_prior(np.array([], dtype=np.int64), RandomizedResponse(1.0, 2), random)
 
@@ -166,12 +160,6 @@ def test_the_distribution_is_that_of_the_paper(epsilon, prior):
     np.testing.assert_allclose(ours, naive(epsilon, prior), atol=1e-9)
 
 
-@given(EPSILONS, st.integers(2, 6))
-def test_a_uniform_prior_is_randomized_response(epsilon, classes):
-    ours = RandomizedResponseWithPrior(epsilon, classes).distribution(np.full(classes, 1 / classes))
-    np.testing.assert_allclose(ours, RandomizedResponse(epsilon, classes).distribution())
-
-
 @pytest.mark.parametrize(
     ("prior", "top"), [((0.97, 0.03), 1), ((0.4, 0.35, 0.2, 0.05), 2), ((0.2,) * 5, 5)]
 )
@@ -218,19 +206,14 @@ def test_infinity_keeps_every_label_even_an_impossible_one():
 def test_bad_input_of_response_with_prior_is_named():
     random = np.random.default_rng(0)
     for epsilon in (0.0, -1.0, math.nan):
-        with pytest.raises(InvalidInputError, match="epsilon is"):
-            RandomizedResponseWithPrior(epsilon, 2)
+        refused("epsilon is", RandomizedResponseWithPrior, epsilon, 2)
     mechanism = RandomizedResponseWithPrior(1.0, 2)
     even = np.full((2, 2), 0.5)
     with pytest.raises(InvalidInputError, match="labels is 2, but a label is a class from 0 to 1"):
         mechanism.sample(np.array([0, 2]), even, random)
-    with pytest.raises(InvalidInputError, match="labels is -1"):
-        mechanism.sample(np.array([-1, 0]), even, random)
+    refused("labels is -1", mechanism.sample, np.array([-1, 0]), even, random)
     with pytest.raises(InvalidInputError, match=r"prior is 0\.8, but a record's prior sums to 1"):
         mechanism.sample(np.array([0, 1]), np.array([[0.5, 0.5], [0.5, 0.3]]), random)
-    with pytest.raises(InvalidInputError, match=r"prior is \(1, 2\)"):
-        mechanism.sample(np.array([0, 1]), even[:1], random)
-    with pytest.raises(InvalidInputError, match=r"prior is -0\.5"):
-        mechanism.top(np.array([[1.5, -0.5]]))
-    with pytest.raises(InvalidInputError, match=r"prior is nan"):
-        mechanism.top(np.array([[math.nan, 0.5]]))
+    refused(r"prior is \(1, 2\)", mechanism.sample, np.array([0, 1]), even[:1], random)
+    refused(r"prior is -0\.5", mechanism.top, np.array([[1.5, -0.5]]))
+    refused(r"prior is nan", mechanism.top, np.array([[math.nan, 0.5]]))

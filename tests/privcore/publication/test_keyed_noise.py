@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privcore.exceptions import InvalidInputError
 from privcore.publication import KeyedBits, discrete_laplace, discrete_laplace_tail
+from tests.support.refusals import refused
 
 KEY = bytes(range(32))
 
 
-def drawn(rate: Fraction, number: int, name: str = "a") -> np.ndarray:
+def drawn(rate, number, name="a"):
     random = KeyedBits(KEY, name)
     return np.array([discrete_laplace(rate, random) for _ in range(number)])
 
@@ -23,7 +23,7 @@ def test_noise_has_the_distribution_that_privacy_rests_on(rate):
     """A chi-square test at 1e-4 on 20,000 draws; a rate of one tenth more is found."""
     noise = drawn(rate, 20_000)
 
-    def pvalue(loss: float) -> float:
+    def pvalue(loss):
         width = max(1, round(0.3 / loss))
         cells = np.arange(-8, 9) * width
         below = np.array([_cdf(loss, cell - 1) for cell in cells])
@@ -35,7 +35,7 @@ def test_noise_has_the_distribution_that_privacy_rests_on(rate):
     assert pvalue(1.1 * float(rate)) < 1e-4
 
 
-def _cdf(loss: float, most: int) -> float:
+def _cdf(loss, most):
     """Return P(noise <= most), by the two geometric tails."""
     if most < 0:
         return math.exp(loss * most) / (1.0 + math.exp(-loss))
@@ -99,17 +99,12 @@ def test_where_one_block_ends_and_the_next_begins_bits_are_fair():
 
 @pytest.mark.parametrize("length", [0, 16, 31, 65])
 def test_a_key_that_can_be_guessed_or_is_cut_is_refused(length):
-    with pytest.raises(InvalidInputError, match="32 to 64 random bytes"):
-        KeyedBits(bytes(length), "a")
+    refused("32 to 64 random bytes", KeyedBits, bytes(length), "a")
 
 
 def test_what_makes_no_sense_is_refused():
     random = KeyedBits(KEY)
-    with pytest.raises(InvalidInputError, match="positive"):
-        discrete_laplace(Fraction(0), random)
-    with pytest.raises(InvalidInputError, match="positive"):
-        discrete_laplace_tail(Fraction(-1), 3)
-    with pytest.raises(InvalidInputError, match="at least 0"):
-        discrete_laplace_tail(Fraction(1), -1)
-    with pytest.raises(InvalidInputError, match="at least 1"):
-        random.below(0)
+    refused("positive", discrete_laplace, Fraction(0), random)
+    refused("positive", discrete_laplace_tail, Fraction(-1), 3)
+    refused("at least 0", discrete_laplace_tail, Fraction(1), -1)
+    refused("at least 1", random.below, 0)

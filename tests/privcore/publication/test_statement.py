@@ -1,16 +1,10 @@
-"""Public statements: what one label can move, what is proved in spite of the noise, its cost.
-
-Figures of a statement, computed as the docstring of `exact_statement` says.
-
-Claims that a public test could have refuted: no label decides it, and simulated audits agree.
-"""
+"""Public statements: what one label can move, what is proved in spite of the noise, its cost."""
 
 import itertools
 import math
 from dataclasses import fields, replace
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +15,7 @@ from privcore.attacks import Matched, Tallies, match_everyone, odds_tally, unrea
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Claim, Secret
-from privcore.lower_bounds.betting import Stakes, stakes_for
+from privcore.lower_bounds.betting import stakes_for
 from privcore.publication import (
     ExactStatement,
     NoisyWealth,
@@ -43,19 +37,19 @@ from privcore.publication.statement import (
     premises_log_wealth,
     premises_of,
 )
+from tests.simulate import two_columns
+from tests.support.refusals import refused
 from tests.support.tiers import rest_slow, tiered
 
 KEY = bytes(range(32))
 TENTH = Fraction(1, 10)
 
 
-def claim(epsilon: float | None, **more: Any) -> Claim:
+def claim(epsilon, **more):
     return Claim(**{"family": PureDP(1.0), "delta": 0.0, "epsilon": epsilon} | more)
 
 
-def of_tables(
-    tables: Matched, tested: Claim, *, epsilon_public: Fraction = TENTH
-) -> ExactStatement:
+def of_tables(tables, tested, *, epsilon_public=TENTH):
     """Return the exact statement of these tables; its bets against premises are these, too."""
     records, held = int(tables.records.sum()), int(tables.control.sum())
     stakes = stakes_for(tested, records=records, classes=2, control=held)
@@ -71,30 +65,30 @@ def of_tables(
     )
 
 
-def publish(
-    tables: Matched, tested: Claim, name: int = 0, *, key: bytes = KEY, **more: Any
-) -> PublicStatement:
+def publish(tables, tested, name=0, *, key=KEY, **more):
     return publish_statement(of_tables(tables, tested, **more), key=key, named=("slot", name))
 
 
-def refuted(made: PublicStatement) -> bool:
+def refuted(made):
     """Return whether the claim is refuted by its own figure, whatever the arms are."""
     return made.pvalue <= made.significance
 
 
-def responses(random: np.random.Generator, records: int, epsilon: float) -> Matched:
+def responses(random, records, epsilon):
     """Draw what randomized response gives away at most, with a quarter of the records held out."""
     held = records // 4
     kept = records - held
-    right = random.binomial(kept, 1.0 / (1.0 + math.exp(-epsilon)))
-    columns = [np.array([n]) for n in (kept, right, held, random.binomial(held, 0.5))]
-    return Matched(*columns, offset=np.zeros(1))
+    return one_table(kept, random.binomial(kept, expit(epsilon)), held, random.binomial(held, 0.5))
+
+
+def one_table(*counts):
+    return Matched(*(np.array([n]) for n in counts), offset=np.zeros(1))
 
 
 WORLDS = {"a few records": (3, 12), "two classes": (2, 160), "five classes": (5, 160)}
 
 
-def world(seed: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def world(seed, classes, records):
     """Return probabilities of target and proxy, and labels; the first two thirds are training."""
     random = np.random.default_rng([34, seed, classes])
     proxy = random.dirichlet(np.full(classes, 0.7), records)
@@ -107,7 +101,7 @@ def world(seed: int, classes: int, records: int) -> tuple[np.ndarray, np.ndarray
 UNREAD = -1
 
 
-def tallies_of(target: Any, proxy: Any, labels: Any) -> Tallies:
+def tallies_of(target, proxy, labels):
     """Return tallies of the first two thirds and of the rest; some labels may be `UNREAD`."""
     none = Tallies.zero(repetitions=1, classes=proxy.shape[1])
     cut = 2 * labels.size // 3
@@ -140,7 +134,7 @@ def test_one_label_moves_each_figure_by_no_more_than_the_noise_allows(kind, seed
     classes, records = WORLDS[kind]
     target, proxy, labels = world(seed, classes, records)
     labels[np.random.default_rng([48, seed]).random(records) < share] = UNREAD
-    given: Any = {"claim": claim(0.5), "epsilon_public": TENTH, "unread_allowed": records // 10}
+    given = {"claim": claim(0.5), "epsilon_public": TENTH, "unread_allowed": records // 10}
     first = exact_statement(tallies_of(target, proxy, labels), **given)
     largest = [0, 0]
     for record, label in itertools.product(range(records), range(UNREAD, classes)):
@@ -165,7 +159,7 @@ def test_an_unreadable_label_counts_against_a_refutation(arm):
     target, proxy, labels = world(1, 2, 1_600)
     cut = 2 * labels.size // 3
     hidden = range(0, cut, 2) if arm == "training" else range(cut, labels.size, 2)
-    given: Any = {"claim": claim(0.1), "epsilon_public": Fraction(2)}
+    given = {"claim": claim(0.1), "epsilon_public": Fraction(2)}
     whole = exact_statement(tallies_of(target, proxy, labels), **given)
     figures = [whole.evidence.figure]
     for many in (1, 10, len(hidden)):
@@ -180,30 +174,6 @@ def test_an_unreadable_label_counts_against_a_refutation(arm):
     assert figures == sorted(figures, reverse=True)
     assert replace(whole.evidence, figure=figures[0]).pvalue(0.05) < 0.01
     assert replace(whole.evidence, figure=figures[-1]).pvalue(0.05) > 0.5
-
-
-@pytest.mark.slow
-def test_many_unreadable_labels_cast_doubt_on_the_comparison():
-    """Hiding labels of both arms alike hides a leak, but is no acquittal; what is allowed is none.
-
-    6,000 records of an honest target. 40 audits of 300 hidden labels, 5% at an allowed 300: at most
-    a tenth are doubtful, judged at 1e-4. Of 900, all are.
-    """
-    doubtful = {300: 0, 900: 0}
-    for audit, hidden in itertools.product(range(40), doubtful):
-        random = np.random.default_rng([49, audit])
-        log_odds = random.normal(0.0, 1.0, 6_000)
-        labels = (random.random(6_000) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
-        labels[random.choice(6_000, hidden, replace=False)] = UNREAD
-        target, proxy = (
-            np.stack([1.0 / (1.0 + np.exp(said)), 1.0 / (1.0 + np.exp(-said))], axis=1)
-            for said in (log_odds + random.normal(0.0, 0.5, 6_000), log_odds)
-        )
-        given: Any = {"claim": claim(1.0), "epsilon_public": Fraction(1), "unread_allowed": 300}
-        exact = exact_statement(tallies_of(target, proxy, labels), **given)
-        doubtful[hidden] += publish_statement(exact, key=KEY, named=(audit,)).doubtful
-    assert doubtful[300] <= stats.binom.isf(1e-4, 40, DOUBTFUL)
-    assert doubtful[900] == 40
 
 
 def test_the_figure_is_private_as_its_noise_says_and_wastes_little():
@@ -322,76 +292,90 @@ def test_nothing_to_bet_on_says_nothing():
 
 def test_what_makes_no_statement_is_refused():
     tallies = tallies_of(*world(0, 2, 160))
-    given: Any = {"claim": claim(1.0), "epsilon_public": TENTH}
+    given = {"claim": claim(1.0), "epsilon_public": TENTH}
     with pytest.raises(InvalidInputError, match="a statement tests a declared epsilon"):
         exact_statement(tallies, **given | {"claim": claim(None)})
-    with pytest.raises(InvalidInputError, match="positive"):
-        exact_statement(tallies, **given | {"epsilon_public": Fraction(0)})
+    refused("positive", exact_statement, tallies, **given | {"epsilon_public": Fraction(0)})
     with pytest.raises(InvalidInputError, match="membership"):
         exact_statement(tallies, **given | {"claim": claim(1.0, secret=Secret.MEMBERSHIP)})
     exact = exact_statement(tallies, **given)
-    with pytest.raises(InvalidInputError, match="random bytes"):
-        publish_statement(exact, key=b"short", named=())
+    refused("random bytes", publish_statement, exact, key=b"short", named=())
     tables = responses(np.random.default_rng(43), 400, 1.0)
     many = replace(
         tables,
         **{each.name: np.tile(getattr(tables, each.name), 200_000) for each in fields(Matched)},
     )
-    with pytest.raises(InvalidInputError, match="rounding could move the figure"):
-        of_tables(many, claim(1.0))
+    refused("rounding could move the figure", of_tables, many, claim(1.0))
 
 
-def test_the_ceiling_is_what_so_many_records_could_refute_and_reads_no_label():
-    """The attack is right on every training record and on half of the holdout's."""
-
-    def made(records: int, epsilon_public: Fraction = Fraction(1, 2)) -> ExactStatement:
-        labels = np.random.default_rng(44).integers(0, 2, records)
-        target, proxy, _ = world(44, 2, records)
-        given = {"claim": claim(1.0), "epsilon_public": epsilon_public}
-        return exact_statement(tallies_of(target, proxy, labels), **given)
-
-    ceilings = [made(n).epsilon_ceiling for n in (300, 900, 6_000)]
-    assert ceilings[0] < ceilings[1] < ceilings[2] < 20.0
-    assert made(900, Fraction(1)).epsilon_ceiling > ceilings[1]
-
-
-def drifted(random: np.random.Generator, *, records: int, by: float, lean: bool) -> Tallies:
-    """Return an honest model's tallies, of a holdout whose labels have other odds.
+def honest(random, records, *, noise=0.5, by=0.0, lean=False, knows=0.0):
+    """Return what an honest model and its proxy say, and labels; the last third is held out.
 
     The proxy is right about training labels. In the holdout the log-odds of the class are larger
-    by `by`, or, with `lean`, nearer to 0: the proxy knows training labels better.
+    by `by`, or, with `lean`, nearer to 0; there the proxy knows labels by `knows`.
     """
     log_odds = random.normal(0.0, 1.0, records)
     held = np.arange(records) >= 2 * records // 3
     true = np.where(held, log_odds * (1.0 - by) if lean else log_odds + by, log_odds)
-    labels = (random.random(records) < 1.0 / (1.0 + np.exp(-true))).astype(int)
-    sees = log_odds + random.normal(0.0, 0.5, records)
-    proxy, target = (
-        np.stack([1.0 / (1.0 + np.exp(said)), 1.0 / (1.0 + np.exp(-said))], axis=1)
-        for said in (log_odds, sees)
-    )
-    return tallies_of(target, proxy, labels)
+    labels = (random.random(records) < expit(true)).astype(int)
+    sees = log_odds + random.normal(0.0, noise, records)
+    proxy = log_odds + np.where(held, knows, 0.0) * (2 * labels - 1)
+    return two_columns(expit(sees)), two_columns(expit(proxy)), labels
+
+
+def called_doubtful(audit, *, seed, records, epsilon_public, **drift):
+    """Return whether the arms of an honest model look so different that nothing is refuted."""
+    tallies = tallies_of(*honest(np.random.default_rng([seed, audit]), records, **drift))
+    exact = premises_of(premise_bets(tallies), epsilon_public / 2)
+    return with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("records", "epsilon_public"), [(600, Fraction(1)), (6_000, TENTH)])
 def test_arms_that_chance_divided_are_seldom_called_doubtful(records, epsilon_public):
     """At most `DOUBTFUL`, judged at 1e-4 on 400 audits."""
-    found = 0
-    for audit in range(400):
-        tallies = drifted(np.random.default_rng([45, audit]), records=records, by=0.0, lean=False)
-        exact = premises_of(premise_bets(tallies), epsilon_public / 2)
-        found += with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
+    given = {"seed": 45, "records": records, "epsilon_public": epsilon_public}
+    found = sum(called_doubtful(audit, **given) for audit in range(400))
     assert found <= stats.binom.isf(1e-4, 400, DOUBTFUL)
 
 
 @pytest.mark.parametrize(("by", "lean"), [(0.7, False), (-0.7, False), (0.9, True), (-2.0, True)])
 def test_arms_that_differ_are_called_doubtful(by, lean):
     """In 12 of 12 audits of 9,000 records, with e = 0.1 for the statement."""
-    for audit in range(12):
-        tallies = drifted(np.random.default_rng([46, audit]), records=9_000, by=by, lean=lean)
-        exact = premises_of(premise_bets(tallies), TENTH / 2)
-        assert with_noise(exact, KEY, audit).pvalue(DOUBTFUL) <= DOUBTFUL
+    given = {"seed": 46, "records": 9_000, "epsilon_public": TENTH, "by": by, "lean": lean}
+    assert all(called_doubtful(audit, **given) for audit in range(12))
+
+
+@pytest.mark.slow
+def test_many_unreadable_labels_cast_doubt_on_the_comparison():
+    """Hiding labels of both arms alike hides a leak, but is no acquittal; what is allowed is none.
+
+    6,000 records of an honest target. 40 audits of 300 hidden labels, 5% at an allowed 300: at most
+    a tenth are doubtful, judged at 1e-4. Of 900, all are.
+    """
+    doubtful = {300: 0, 900: 0}
+    for audit, hidden in itertools.product(range(40), doubtful):
+        random = np.random.default_rng([49, audit])
+        target, proxy, labels = honest(random, 6_000)
+        labels[random.choice(6_000, hidden, replace=False)] = UNREAD
+        given = {"claim": claim(1.0), "epsilon_public": Fraction(1), "unread_allowed": 300}
+        exact = exact_statement(tallies_of(target, proxy, labels), **given)
+        doubtful[hidden] += publish_statement(exact, key=KEY, named=(audit,)).doubtful
+    assert doubtful[300] <= stats.binom.isf(1e-4, 40, DOUBTFUL)
+    assert doubtful[900] == 40
+
+
+@pytest.mark.slow
+def test_a_proxy_that_knows_the_holdout_refutes_nothing():
+    """A holdout on which an earlier model was trained: an honest model is spared in 20 audits."""
+    called = 0
+    for audit in range(20):
+        world = honest(np.random.default_rng([47, audit]), 9_000, noise=0.3, knows=0.3)
+        exact = exact_statement(tallies_of(*world), claim=claim(0.5), epsilon_public=TENTH)
+        made = publish_statement(exact, key=KEY, named=(audit,))
+        called += refuted(made)
+        assert not made.refuted
+    assert called >= 10  # without the second figure it would be
 
 
 @pytest.mark.slow
@@ -405,34 +389,12 @@ def test_a_true_leak_does_not_make_the_arms_doubtful():
         target, proxy, labels = world(audit, 2, 3_000)
         known = np.arange(3_000) < 2_000
         target[known] = np.where(np.arange(2) == labels[known][:, None], 0.999, 0.001)
-        given: Any = {"claim": claim(1.0), "epsilon_public": Fraction(1, 2)}
+        given = {"claim": claim(1.0), "epsilon_public": Fraction(1, 2)}
         exact = exact_statement(tallies_of(target, proxy, labels), **given)
         made = publish_statement(exact, key=KEY, named=(audit,))
         assert refuted(made)
         doubtful += made.doubtful
     assert doubtful <= stats.binom.isf(1e-4, 40, DOUBTFUL)
-
-
-@pytest.mark.slow
-def test_a_proxy_that_knows_the_holdout_refutes_nothing():
-    """A holdout on which an earlier model was trained: an honest model is spared in 20 audits."""
-    called = 0
-    for audit in range(20):
-        random = np.random.default_rng([47, audit])
-        log_odds = random.normal(0.0, 1.0, 9_000)
-        labels = (random.random(9_000) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
-        knows = np.where(np.arange(9_000) < 6_000, 0.0, 0.3) * (2 * labels - 1)
-        sees = log_odds + random.normal(0.0, 0.3, 9_000)
-        target, proxy = (
-            np.stack([1.0 / (1.0 + np.exp(said)), 1.0 / (1.0 + np.exp(-said))], axis=1)
-            for said in (sees, log_odds + knows)
-        )
-        given: Any = {"claim": claim(0.5), "epsilon_public": TENTH}
-        exact = exact_statement(tallies_of(target, proxy, labels), **given)
-        made = publish_statement(exact, key=KEY, named=(audit,))
-        called += refuted(made)
-        assert not made.refuted
-    assert called >= 10  # without the second figure it would be
 
 
 @pytest.mark.parametrize("tested", [claim(0.5), claim(0.5, family=ApproxDP(), delta=1e-5)])
@@ -445,7 +407,7 @@ def test_figures_are_these(tested):
     assert (exact.records, exact.control, exact.significance) == (records, held, 0.05)
     stakes = stakes_for(tested, records=600, classes=2, control=held)
 
-    def evidence(filled: Matched, epsilon: float) -> NoisyWealth:
+    def evidence(filled, epsilon):
         replaced = stakes.replacement(epsilon)
         n1, n0 = filled.records, filled.control
         effective = float((n1 * n0 / (n1 + n0)).sum())
@@ -455,7 +417,7 @@ def test_figures_are_these(tested):
 
     assert exact.evidence == evidence(tables, 0.5)
     assert (exact.evidence.price > 0.0) == (tested.delta > 0.0)
-    test: Any = SimpleNamespace(
+    test = SimpleNamespace(
         against=evidence,
         refutes=lambda wealth: not wealth.pvalue(0.05) > 0.05,
         deviation=65 / math.sqrt(2.0),  # of a Laplace variable of the scale 65/2
@@ -474,7 +436,7 @@ def test_unreadable_labels_beyond_what_is_allowed_move_the_second_figure():
     bets = premise_bets(tallies)
     gap = gap_for(bets[0], Fraction(2))
 
-    def made(**more: int) -> NoisyWealth:
+    def made(**more):
         return exact_statement(
             tallies, claim=claim(0.5), epsilon_public=Fraction(4), **more
         ).premises
@@ -490,7 +452,7 @@ def test_unreadable_labels_beyond_what_is_allowed_move_the_second_figure():
 class Read(NoisyWealth):
     """A figure whose p-value is its gap, where it is read at the level of its price."""
 
-    def pvalue(self, significance: float) -> float:
+    def pvalue(self, significance):
         """Return it."""
         return self.gap if significance == self.price else math.nan
 
@@ -523,12 +485,7 @@ EACH = Fraction(1, 4)
 ALPHA = 0.05
 
 
-def tables_of(records: int, held: int) -> Matched:
-    columns = [np.array([n]) for n in (records, 0, held, 0)]
-    return Matched(*columns, offset=np.zeros(1))
-
-
-def bet_on(tables: Matched) -> Bet:
+def bet_on(tables):
     records, held = int(tables.records.sum()), int(tables.control.sum())
     return Bet(stakes_for(claim(1.0), records=records, classes=2, control=held), EACH, ALPHA)
 
@@ -536,7 +493,7 @@ def bet_on(tables: Matched) -> Bet:
 @pytest.mark.parametrize("held", [500, 4000])
 def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held):
     """400 audits of randomized response with their noise, seed 5: 0.7 to 0.95 of them."""
-    tables = tables_of(12_000, held)
+    tables = one_table(12_000, 0, held, 0)
     test = bet_on(tables)
     leak = least_leak_seen(tables, test, epsilon=1.0, right=0.5)
     assert leak is not None
@@ -544,9 +501,8 @@ def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held):
     random = np.random.default_rng(5)
     refuted = 0
     for number in range(400):
-        right = random.binomial(12_000, 1.0 / (1.0 + math.exp(-leak)))
-        columns = [np.array([n]) for n in (12_000, right, held, random.binomial(held, 0.5))]
-        exact = test.against(Matched(*columns, offset=np.zeros(1)), 1.0)
+        right = random.binomial(12_000, expit(leak)), random.binomial(held, 0.5)
+        exact = test.against(one_table(12_000, right[0], held, right[1]), 1.0)
         noise = discrete_laplace(EACH / SENSITIVITY, KeyedBits(bytes(32), number))
         noisy = NoisyWealth(exact.epsilon_public, exact.gap, exact.figure + noise, exact.price)
         refuted += test.refutes(noisy)
@@ -556,12 +512,12 @@ def test_about_five_of_six_audits_of_the_least_leak_seen_refute(held):
 
 def test_few_records_see_no_leak_and_a_ceiling_far_above():
     """The ceiling is a perfect attack's; ten holdout records reach it without seeing a leak."""
-    tables = tables_of(20_000, 60)
+    tables = one_table(20_000, 0, 60, 0)
     test = bet_on(tables)
     assert largest_refuted(tables, test) > 1.0
     seen = least_leak_seen(tables, test, epsilon=1.0, right=0.5)
     assert seen is None or seen > 2.0
-    none = tables_of(20_000, 1)
+    none = one_table(20_000, 0, 1, 0)
     assert largest_refuted(none, test) == 0.0
     assert least_leak_seen(none, test, epsilon=1.0, right=0.5) is None
 
@@ -597,9 +553,7 @@ def test_the_chance_of_a_right_prediction_is_the_proxys():
     assert chance_right(Tallies.zero(repetitions=1, classes=2)) == 0.5
 
 
-def read_as(
-    figure: Any, bar: float = 0.0, deviation: float = 0.0, stakes: Stakes | None = None
-) -> Any:
+def read_as(figure, bar=0.0, deviation=0.0, stakes=None):
     """Return a bet that refutes where a figure of tables and a declared epsilon reaches a bar."""
     return SimpleNamespace(
         against=lambda tables, epsilon: NoisyWealth(EACH, 1.0, figure(tables, epsilon)),
@@ -614,11 +568,11 @@ def test_the_largest_refuted_is_halved_in_from_twenty(border):
     """Twelve times, so that less than half a hundredth is left; then it is rounded down."""
     asked = []
 
-    def figure(tables: Matched, epsilon: float) -> int:
+    def figure(tables, epsilon):
         asked.append(tables)
         return math.floor(1e6 * (border - epsilon))
 
-    found = largest_refuted(tables_of(7, 5), read_as(figure))
+    found = largest_refuted(one_table(7, 0, 5, 0), read_as(figure))
     parts = min(math.floor(border * 4096 / 20), 4095)
     expected = math.floor(parts * 20 / 4096 * 100) / 100 if border > 0.0 else 0.0
     assert found == pytest.approx(expected, abs=1e-12)
@@ -634,7 +588,7 @@ def test_the_least_leak_is_what_these_records_show(right, epsilon, bar):
     tables = Matched(*columns, offset=np.array([0.0, 0.3, -0.2]))
     stakes = stakes_for(claim(1.0), records=227, classes=2, control=74)
 
-    def figure(filled: Matched, declared: float) -> int:
+    def figure(filled, declared):
         assert declared == epsilon
         return int(filled.right.sum() - 2 * filled.control_right.sum())
 
@@ -642,7 +596,7 @@ def test_the_least_leak_is_what_these_records_show(right, epsilon, bar):
     log_odds = math.log(max(right, 0.5) / max(1.0 - max(right, 0.5), 1e-6))
     error = 1.0 / math.sqrt(max(tables.effective * right * (1.0 - right), 1e-9))
 
-    def seen(leak: float) -> bool:
+    def seen(leak):
         told = stakes.replacement(leak)
         usual, unlucky = (
             math.floor(sum(tables.records * expit(log_odds + tables.offset + told - less)))
@@ -659,18 +613,3 @@ def test_the_least_leak_is_what_these_records_show(right, epsilon, bar):
     parts = 2 ** math.ceil(math.log2((12.0 - epsilon) / 0.01))
     grid = epsilon + (12.0 - epsilon) * np.arange(1, parts + 1) / parts
     assert found == pytest.approx(math.ceil(next(filter(seen, grid)) * 100) / 100, abs=1e-9)
-
-
-def test_right_predictions_are_whole_and_add_up_to_what_is_expected():
-    """Ten tables of one record each at one half are five right ones, and not none."""
-    columns = [np.full(10, n) for n in (1, 0, 1, 0)]
-    asked = []
-
-    def figure(filled: Matched, _: float) -> int:
-        asked.append((int(filled.right.sum()), int(filled.control_right.sum())))
-        return 0
-
-    stakes = stakes_for(claim(1.0), records=10, classes=2, control=10)
-    tables = Matched(*columns, offset=np.full(10, -12.0))
-    least_leak_seen(tables, read_as(figure, stakes=stakes), epsilon=11.999, right=0.5)
-    assert set(asked[::2]) == {(5, 5)}
