@@ -19,11 +19,10 @@ _FORGET_PEAK = pathlib.Path("/proc/self/clear_refs")
 
 
 class Run(NamedTuple):
-    """A call's result; medians of its seconds, CPU and wall clock; memory added at most."""
+    """A call's result; median of its CPU seconds; memory added at most."""
 
     value: Any
     seconds: float
-    wall: float
     megabytes: float
 
 
@@ -59,9 +58,7 @@ def beside(
     mine()
     found = [(_once(lambda: [mine() for _ in range(times)][-1]), _once(peer)) for _ in range(pairs)]
     found = found[1:] if pairs > 2 else found
-    ours = [
-        Run(one.value, one.seconds / times, one.wall / times, one.megabytes) for one, _ in found
-    ]
+    ours = [one._replace(seconds=one.seconds / times) for one, _ in found]
     theirs = [other for _, other in found]
     ratios = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
     return Pair(_summary(ours), _summary(theirs), statistics.median(ratios), min(ratios))
@@ -87,19 +84,15 @@ def run_within(limit: int, function: Callable[[], Any]) -> Run | None:
 def _once(function: Callable[[], Any]) -> Run:
     _FORGET_PEAK.write_text("5", encoding="ascii")
     before = _resident("VmRSS")
-    start, wall = time.process_time(), time.perf_counter()
+    start = time.process_time()
     value = function()
-    seconds, wall = time.process_time() - start, time.perf_counter() - wall
-    return Run(value, seconds, wall, _resident("VmHWM") - before)
+    seconds = time.process_time() - start
+    return Run(value, seconds, _resident("VmHWM") - before)
 
 
 def _summary(runs: list[Run]) -> Run:
-    return Run(
-        runs[0].value,
-        statistics.median(each.seconds for each in runs),
-        statistics.median(each.wall for each in runs),
-        max(each.megabytes for each in runs),
-    )
+    seconds = statistics.median(each.seconds for each in runs)
+    return Run(runs[0].value, seconds, max(each.megabytes for each in runs))
 
 
 def installed(package: str) -> bool:

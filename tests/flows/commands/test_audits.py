@@ -20,24 +20,19 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_a_mistyped_model_is_wrong_usage_and_leaves_nothing(here, privaudit, asked):
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("delays-privte", ", did you mean 'delays-private'?"),
+        ("zzz", ": it lists delays-private, delays-plain."),
+    ],
+)
+def test_a_mistyped_model_is_wrong_usage_and_leaves_nothing(here, privaudit, asked, model, words):
     write_settings(here, ["delays-private", "delays-plain"])
-    answer = privaudit(*ASKED[asked], "--model", "delays-privte")
+    answer = privaudit(*ASKED[asked], "--model", model)
     assert (answer.code, answer.out) == (USAGE, "")
-    assert answer.err == (
-        "privaudit: The model 'delays-privte' is not in privaudit.toml, did you mean "
-        "'delays-private'?\n"
-    )
+    assert answer.err == f"privaudit: The model '{model}' is not in privaudit.toml{words}\n"
     assert [path.name for path in here.iterdir()] == ["privaudit.toml"]
-
-
-def test_a_model_that_is_like_no_other_is_told_which_there_are(here, privaudit):
-    write_settings(here, ["good", "other"])
-    answer = privaudit(*ASKED["run"], "--model", "zzz")
-    assert answer.code == USAGE
-    assert answer.err == (
-        "privaudit: The model 'zzz' is not in privaudit.toml: it lists good, other.\n"
-    )
 
 
 @pytest.mark.parametrize("place", ["warehouse", "/proc/warehouse"])

@@ -5,7 +5,6 @@ import hashlib
 import hmac
 import http.server
 import json
-import socketserver
 import threading
 import time
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from flows.notify import alerts
-from flows.notify import alerts as webhook_module
 from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, send
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
@@ -29,7 +27,10 @@ PAYLOAD = {"subject": "ads <script> on 2026-03-02", "id": "1", "figures": {"epsi
 
 
 class Receiver(http.server.ThreadingHTTPServer):
-    """Answers with the given codes in turn, the last one for ever, and keeps what it was sent."""
+    """Answers with the given codes in turn, the last one for ever, and keeps what it was sent.
+
+    In place of codes it takes one function, whose chunks of bytes it answers.
+    """
 
     def __init__(self, *codes):
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -48,6 +49,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.taken.append((dict(self.headers), body))
         codes = self.server.codes
+        if callable(codes[0]):
+            with contextlib.suppress(OSError):
+                for chunk in codes[0]():
+                    self.wfile.write(chunk)
+            return
         self.send_response(codes.pop(0) if len(codes) > 1 else codes[0])
         self.send_header("Location", "/elsewhere")
         self.end_headers()
@@ -57,15 +63,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def started(make):
-    """Yield what makes a server and starts it; all of them end with the test."""
+def started():
+    """Yield what makes a receiver and starts it; all of them end with the test."""
     servers = []
 
-    def start(*given):
-        server = make(*given)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        return server
+    def start(*codes):
+        servers.append(Receiver(*codes))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return servers[-1]
 
     yield start
     for server in servers:
@@ -75,12 +80,12 @@ def started(make):
 
 @pytest.fixture(autouse=True)
 def _rested(monkeypatch):
-    monkeypatch.setattr(webhook_module, "_rests", {})
+    monkeypatch.setattr(alerts, "_rests", {})
 
 
 @pytest.fixture
 def receiver():
-    with started(Receiver) as start:
+    with started() as start:
         yield start
 
 
@@ -133,7 +138,7 @@ def test_a_webhook_that_stays_away_is_an_error_that_names_the_alert(receiver):
     assert len(server.taken) == 3
     server.shutdown()
     server.server_close()
-    webhook_module._rests.clear()
+    alerts._rests.clear()
     with pytest.raises(WebhookError, match="ConnectError"):
         post(server.url, attempts=1)
 
@@ -143,33 +148,6 @@ def test_a_redirect_is_not_followed(receiver):
     with pytest.raises(WebhookError, match="status 302"):
         post(server.url, attempts=1)
     assert len(server.taken) == 1
-
-
-class Hostile(socketserver.ThreadingTCPServer):
-    """Answers whatever is posted with chunks of bytes, for as long as it is listened to."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, chunks):
-        super().__init__(("127.0.0.1", 0), _Answering)
-        self.chunks = chunks
-        self.sent = 0
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}/"
-
-
-class _Answering(socketserver.BaseRequestHandler):
-    server: Hostile
-
-    def handle(self):
-        self.request.recv(65_536)
-        with contextlib.suppress(OSError):
-            for chunk in self.server.chunks():
-                self.request.sendall(chunk)
-                self.server.sent += len(chunk)
 
 
 def slow_head():
@@ -184,16 +162,10 @@ def silence():
     yield b""
 
 
-@pytest.fixture
-def hostile():
-    with started(Hostile) as start:
-        yield start
-
-
 @pytest.mark.parametrize("chunks", [slow_head, silence])
-def test_a_try_ends_in_time_however_slowly_it_is_answered(hostile, chunks, monkeypatch):
-    monkeypatch.setattr(webhook_module, "_TIMEOUT", 1.0)
-    server, begun = hostile(chunks), time.monotonic()
+def test_a_try_ends_in_time_however_slowly_it_is_answered(receiver, chunks, monkeypatch):
+    monkeypatch.setattr(alerts, "_TIMEOUT", 1.0)
+    server, begun = receiver(chunks), time.monotonic()
     with pytest.raises(WebhookError, match="Timeout"):
         post(server.url, attempts=1)
     assert time.monotonic() - begun < 10.0
@@ -208,8 +180,8 @@ def test_a_silent_webhook_delays_a_night_by_minutes_whatever_the_number_of_alert
         tries.append(json.loads(body)["id"])
         raise TimeoutError
 
-    monkeypatch.setattr(webhook_module, "_post", silent)
-    monkeypatch.setattr(webhook_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(alerts, "_post", silent)
+    monkeypatch.setattr(alerts.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(
         patience.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds)
     )

@@ -13,12 +13,12 @@ from flows.next_steps import exit_code
 from flows.run.conclusion import AlertsUndeliveredError, AuditsFailedError
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
-from flows.settings import SettingsError
 from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.damages import DAMAGES, witness
 from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
+from tests.support.warehouse import evaluated
 from workers.lake.layout import Lake
 from workers.warehouse.schema import AuditRow, Status
 from workers.warehouse.store import Warehouse
@@ -47,6 +47,16 @@ def code_of(rows):
         (Verdict(row.verdict), ReasonCode(row.reason_code) if row.reason_code else None)
         for row in rows
     )
+
+
+def made_up(_lake, day, requests, **_):
+    """Come to records at once, in place of audits."""
+    yield [evaluated(request.model, day) for request in requests]
+
+
+@pytest.fixture
+def _made_up(instead_of_audits):
+    instead_of_audits(made_up)
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +89,6 @@ def test_the_other_models_audits_of_a_bad_night_went_on(bad_night):
     assert not witness(lake).exists()
 
 
-@pytest.mark.slow
-def test_all_configured_models_are_audited_unless_some_are_named(folder):
-    clone_model(Lake(str(folder / "lake")), "other")
-    write_settings(folder, ["good", "other"])
-    assert [row.model for row in night(folder)] == ["good", "other"]
-    assert [row.model for row in night(folder, models=["other"])] == ["other"]
-    assert committed(folder).height == 2
-
-
 def test_the_plan_of_the_settings_is_the_one_that_is_played(folder):
     write_settings(folder, ["good"], more="seed = 42\nproxy_within_days = 3\n")
     (row,) = night(folder)
@@ -99,13 +100,13 @@ def test_the_plan_of_the_settings_is_the_one_that_is_played(folder):
 def test_a_transient_error_is_tried_four_times_and_then_committed(
     folder, instead_of_audits, failures
 ):
-    run, attempts = flows.run.audit_requests.run_batches, []
+    attempts = []
 
     def away(*given, **more):
         attempts.append(1)
         if len(attempts) <= failures:
             raise TransientError("Storage was away.")
-        return run(*given, **more)
+        return made_up(*given, **more)
 
     instead_of_audits(away)
     try:
@@ -126,13 +127,13 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 ):
     clone_model(Lake(str(folder / "lake")), "broken")
     write_settings(folder, ["broken", "good"])
-    run, attempts = flows.run.audit_requests.run_batches, []
+    attempts = []
 
     def breaks(lake, day, requests, **more):
         attempts.append(requests[0].model)
         if requests[0].model == "broken":
             raise ZeroDivisionError("Nobody thought of this.")
-        return run(lake, day, requests, **more)
+        return made_up(lake, day, requests, **more)
 
     instead_of_audits(breaks)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
@@ -156,6 +157,7 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
     assert "Nobody thought of this." in caplog.text
 
 
+@pytest.mark.usefixtures("_made_up")
 def test_a_commit_that_fails_at_first_is_tried_again(folder, monkeypatch):
     commit_all, attempts = Warehouse.commit_all, []
 
@@ -171,7 +173,6 @@ def test_a_commit_that_fails_at_first_is_tried_again(folder, monkeypatch):
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
-@pytest.mark.slow
 def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     folder, instead_of_audits
 ):
@@ -180,19 +181,12 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     for day in (EVE, DAY):
         edit_manifest(lake, "broken", day, dataset="flights")  # one task, one batch
     write_settings(folder, ["broken", "good"])
-    run, reads = flows.run.audit_requests.run_batches, []
+    reads = []
 
-    def spoiled(*given, **more):
+    def spoiled(_lake, day, requests, **_):
         reads.append(1)
-        for batch in run(*given, **more):
-            yield [
-                record.model_copy(
-                    update={"audit": record.audit.model_copy(update={"records": 1 << 70})}
-                )
-                if record.audit.model == "broken"
-                else record
-                for record in batch
-            ]
+        many = {"broken": 1 << 70}
+        yield [evaluated(one.model, day, records=many.get(one.model, 1)) for one in requests]
 
     instead_of_audits(spoiled)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
@@ -209,17 +203,13 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     )
 
 
-def test_a_flow_without_settings_says_so(tmp_path):
-    with pytest.raises(SettingsError, match=str(tmp_path)):
-        night(tmp_path)
-
-
 def test_a_failed_night_survives_pickling():
     error = AuditsFailedError(["a", "b"], [AuditRow.model_construct(status=Status.ERROR)])
     back = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (back.models, len(back.rows), str(back)) == (["a", "b"], 1, str(error))
 
 
+@pytest.mark.usefixtures("_made_up")
 def test_what_fails_after_a_commit_puts_no_error_beside_the_record(folder, monkeypatch):
     """A server that did not take a slot back left an error beside each committed record."""
 
@@ -234,6 +224,7 @@ def test_what_fails_after_a_commit_puts_no_error_beside_the_record(folder, monke
     assert committed(folder)["status"].to_list() == ["evaluated"]
 
 
+@pytest.mark.usefixtures("_made_up")
 def test_a_record_that_could_not_be_announced_is_told_and_kept(folder, monkeypatch):
     def refused(*_, **__):
         raise TerminalError("The statements are damaged.")

@@ -11,7 +11,7 @@ from flows.run.night_plan import Job, plan_night
 from flows.run.nightly import PlanOverrides, audit_model, plan_backfill
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
-from tests.flows.notify.test_alerts import Receiver, started
+from tests.flows.notify.test_alerts import started
 from tests.support.lake import DAY, EVE
 from tests.workers.audit.test_released_night import night
 from tests.workers.audit.test_secrets import lake_of
@@ -113,7 +113,7 @@ def test_released_labels_are_a_record_beside_the_audit_by_the_manifests_declarat
     """Released at 3 where the manifest declares 1: page, terminal and gate say so."""
     shutil.copytree(lake, tmp_path / "lake")
     night(tmp_path / "released", DAY, 3.0)
-    with started(Receiver) as start_receiver:
+    with started() as start_receiver:
         server = start_receiver(204)
         webhook = f'[webhook]\nurl = "{server.url}"\nsecret = "0123456789abcdef"\n'
         path = write(tmp_path, webhook + RELEASED)
