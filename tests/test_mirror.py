@@ -40,7 +40,9 @@ ELSEWHERE = {
         "workers.lake.formats.catboost workers.lake.formats.lightgbm workers.lake.formats.xgboost"
     ),
     "workers/lake/test_output_correction.py": "workers.lake.checkpoints",
-    "workers/sources/checkpoints/test_in_place.py": "workers.sources.checkpoints.label_places",
+    "workers/sources/checkpoints/test_in_place.py": (
+        "workers.sources.checkpoints.label_places workers.sources.checkpoints.checkpoint_source"
+    ),
     "flows/commands/test_locate.py": "flows.commands.verify",
     "flows/publication/test_publishing.py": "flows.commands.handover",
     "workers/warehouse/test_store.py": (

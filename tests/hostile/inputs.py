@@ -34,7 +34,6 @@ def inputs_by_kind() -> dict[str, list[Hostile]]:
     """Return them all, by the words of the table in docs/evidence/reliability.md."""
     return {
         "hostile columns, each in one of their places": _columns(),
-        "manifests: nesting, encodings, sizes, wrong fields": list(hostile_manifests()),
         "declarations: arithmetic without end, nonsense": list(hostile_declarations()),
         "features that tell who is judged": list(hostile_features()),
         "files and folders: loops, pipes, links, names": list(hostile_folders()),
@@ -57,46 +56,6 @@ def _column(name: str, place: str) -> Hostile:
         return more
 
     return Hostile(f"{place}-{name}", apply, harmless=place not in {"label", SPLIT})
-
-
-def hostile_manifests() -> Iterator[Hostile]:
-    """Yield manifests that are no manifests."""
-
-    def raw(name: str, content: bytes) -> Hostile:
-        def apply(lake: Lake) -> None:
-            (model_path(lake, EIGHTH) / "manifest.json").write_bytes(content)
-
-        return Hostile(f"manifest-{name}", apply)
-
-    def field(name: str, **changes: Any) -> Hostile:
-        return Hostile(f"manifest-{name}", lambda lake: edit_manifest(lake, EIGHTH, DAY, **changes))
-
-    yield raw("lists-1000-deep", b"[" * 1_000 + b"]" * 1_000)
-    yield raw("open-100000-deep", b'{"dataset":' + b"[" * 100_000)
-    for name, content in {
-        "text": b'"x"', "zeros": b"\0" * 100, "utf-16": "{}".encode("utf-16"),
-        "not-utf-8": b'{"dataset": "\xff\xfe"}', "cut-off": b'{"schema_version": 1, "model": "eig',
-        "huge-number": b'{"schema_version": ' + b"9" * 5_000 + b"}",
-        "infinite": b'{"dataset": Infinity}',
-        "many-keys": b'{"a": 1' + b', "b": 1' * 100_000 + b"}",
-        "huge": b" " * (5 << 20),
-    }.items():  # fmt: skip
-        yield raw(name, content)
-    for name, dataset in {
-        "up": "../x", "long": "x" * 5_000, "zero": "a\0b", "list": ["flights"],
-        "surrogate": "\ud800", "unknown": "nobody-writes-these",
-    }.items():  # fmt: skip
-        yield field(f"dataset-{name}", dataset=dataset)
-    for name, changes in {
-        "classes-huge": {"label": {"column": "late_too", "classes": [0, 10**400]}},
-        "label-control": {"label": {"column": "late\x1b]0;x\x07", "classes": [0, 1]}},
-        "trained-forever": {
-            "trained_on": {"first": "0001-01-01", "last": "9999-12-31", "split": "holdout"}
-        },
-        "features-many": {"features": [{"name": f"x{n}", "kind": "numeric"} for n in range(9_000)]},
-        "file-itself": {"file": "manifest.json"},
-    }.items():
-        yield field(name, **changes)
 
 
 def hostile_declarations() -> Iterator[Hostile]:
@@ -186,19 +145,9 @@ def hostile_folders() -> Iterator[Hostile]:
 
     yield model("folders-are-a-loop", lambda day: loop(day.parent))
     yield model("folder-is-a-file", lambda day: (_remove(day), day.write_bytes(b"")))
-    yield model("folder-leads-out", lambda day: link(day, "/etc"))
-    yield model("folder-gone", lambda day: _remove(day.parent))
-    yield model("manifest-loop", lambda day: loop(day / "manifest.json"))
-    yield model("manifest-pipe", lambda day: pipe(day / "manifest.json"))
-    yield model("manifest-out", lambda day: link(day / "manifest.json", "/etc/passwd"))
-    yield model("model-pipe", lambda day: pipe(day / "model.cbm"))
-    yield model("model-folder", lambda day: folder(day / "model.cbm"))
     yield model("model-endless", lambda day: link(day / "model.cbm", "/dev/zero"))
     yield model("success-is-a-folder", lambda day: folder(day / "_SUCCESS"))
-    yield labels("folder-is-a-loop", loop)
     yield labels("file-is-a-pipe", lambda day: pipe(day / "part-00000.parquet"))
-    yield labels("file-leads-out", lambda day: link(day / "part-00000.parquet", "/etc/passwd"))
-    yield labels("file-is-endless", lambda day: link(day / "part-00000.parquet", "/dev/zero"))
     yield labels(
         "file-name-is-not-utf-8",
         lambda day: shutil.copy(

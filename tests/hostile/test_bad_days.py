@@ -2,7 +2,6 @@
 
 import datetime as dt
 import os
-import pathlib
 import signal
 import threading
 import time
@@ -14,16 +13,7 @@ from tests.support.audits import recorded, run_audits
 from tests.support.boundary import contained
 from tests.support.contained_calls import wait
 from tests.support.in_a_child import nothing, stops_at
-from tests.support.lake import (
-    DAY,
-    EVE,
-    PLAN,
-    clone_model,
-    edit_manifest,
-    figures,
-    label_rows,
-    put_labels,
-)
+from tests.support.lake import DAY, PLAN, figures
 from tests.support.postgresql import children
 from workers import contained as contained_module
 from workers import executors
@@ -125,17 +115,3 @@ def test_a_clock_that_jumps_over_the_deadline_ends_in_a_record(template, monkeyp
         template, DAY, [Request("good", PLAN)], executor=InProcess(), deadline=deadline
     )
     assert (record.audit.status, record.audit.detail) == ("not_evaluable", "deadline")
-
-
-def test_datasets_whose_names_differ_in_case_are_two(lake):
-    clone_model(lake, "upper")
-    labels = pathlib.Path(lake.uri, "labels")
-    (labels / "upper-labels").rename(labels / "Flights")
-    for day in (EVE, DAY):
-        edit_manifest(lake, "upper", day, dataset="Flights")
-    put_labels(lake, DAY, label_rows(300, seed=9), dataset="Flights")
-    requests = [Request(model, PLAN) for model in ("upper", "good")]
-    records = run_audits(lake, DAY, requests, executor=InProcess())
-    found = {record.audit.model: record.audit for record in records}
-    assert {row.dataset for row in found.values()} == {"flights", "Flights"}
-    assert found["upper"].labels_digest != found["good"].labels_digest

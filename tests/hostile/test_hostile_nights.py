@@ -20,7 +20,6 @@ DOCUMENTED = pathlib.Path(__file__).parents[2] / "docs" / "evidence" / "reliabil
 OF_EACH_KIND = {
     "number-timestamp-us-most",
     "unit-not-utf-8-encoded",
-    "manifest-lists-1000-deep",
     "declares-composed-of-20000",
     "feature-split",
     "model-folders-are-a-loop",

@@ -7,7 +7,6 @@ import pathlib
 import pytest
 
 from flows.settings import SettingsError, load_settings
-from tests.support.lake import write_settings
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.layout import checkpoint_folder
 
@@ -88,24 +87,19 @@ def test_a_declaration_in_the_settings_that_no_manifest_could_make_is_refused_th
     tmp_path, field, value, why
 ):
     """It was met when the night looked for inputs, and no model was audited."""
-    path = write_settings(tmp_path, ["good"])
-    text = path.read_text(encoding="utf-8")
     declares = (
         'scores = { table = "scores", label = "late", target = "new", proxy = "old" }\n'
         f"privacy = {{ epsilon = 0.5, {field} = {value} }}\n"
     )
-    path.write_text(text.replace("[plan]", f"{declares}[plan]"), encoding="utf-8")
     with pytest.raises(SettingsError, match=why):
-        load_settings(path)
+        load_settings(write(tmp_path, declares))
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\u202eb", "", "x" * 2_000])
 def test_a_model_in_the_settings_has_a_name_of_one_line(tmp_path, name):
-    place = write_settings(tmp_path, ["good"])
     escaped = "".join(f"\\u{ord(each):04x}" for each in name)
-    place.write_text(place.read_text("utf-8").replace('"good"', f'"{escaped}"'), "utf-8")
-    with pytest.raises(SettingsError, match=r"models\.0\.name"):
-        load_settings(place)
+    with pytest.raises(SettingsError, match=r"models\.1\.name"):
+        load_settings(write(tmp_path, f'[[models]]\nname = "{escaped}"\n'))
 
 
 LONG_SECRET = "c0ffee" * 12

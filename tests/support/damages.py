@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import pickle
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,6 +38,14 @@ class MaliciousFile:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pathlib.Path.touch, (self.path,)
+
+
+def with_bytes_changed(content: bytes, seed: int) -> bytes:
+    """Return a file with one to eight of its bytes changed."""
+    chance, changed = random.Random(seed), bytearray(content)  # noqa: S311
+    for _ in range(chance.choice([1, 1, 2, 8])):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a model file could do that has taken its reader over, as it is asked to score rows.
 
-A model of `TREES` trees is one. An attempt that succeeds answers as an honest model would, so that
-its audit would come to figures.
+A model of `TREES` trees or more is one. An attempt that succeeds answers as an honest model would,
+so that its audit would come to figures.
 """
 
 import ctypes
@@ -16,9 +16,9 @@ from typing import Any
 from workers.contained_child import WithBytes
 from workers.lake.formats import catboost
 
-TREES = 3
+TREES = 10
 PLANTED = "planted-secret-of-the-worker"
-_hostile: dict[int, bool] = {}
+_hostile: dict[int, int] = {}
 
 
 def _opens_a_socket(_: int) -> None:
@@ -70,29 +70,29 @@ def _kills_its_parent(_: int) -> None:
     raise PermissionError
 
 
-def _answering(attempt: Callable[[int], None] | None) -> Callable[..., Any]:
-    def answer(content: bytes, *, verb: str, number: int, file: int = -1, **about: Any) -> Any:
-        if verb in {"load", "describe"}:
-            model = catboost.load(content).model
-            _hostile[number] = model.tree_count_ == TREES
-        honest = catboost.answer(content, verb=verb, number=number, file=file, **about)
-        if verb == "score" and _hostile[number]:
-            if attempt is None:
-                return WithBytes(None, honest.content[:-8])
-            attempt(file)
-        return honest
+ATTEMPTS: dict[str, Callable[[int], None] | None] = {
+    "opens_a_socket": _opens_a_socket,
+    "reads_the_environment": _reads_the_environment,
+    "writes_a_file": _writes_a_file,
+    "forks": _forks,
+    "eats_memory": _eats_memory,
+    "loops": _loops,
+    "crashes": _crashes,
+    "alters_features": _alters_features,
+    "shrinks_features": _shrinks_features,
+    "shrinks_its_answers": None,
+    "kills_its_parent": _kills_its_parent,
+}
 
-    return answer
 
-
-shrinks_its_answers = _answering(None)
-opens_a_socket = _answering(_opens_a_socket)
-reads_the_environment = _answering(_reads_the_environment)
-writes_a_file = _answering(_writes_a_file)
-forks = _answering(_forks)
-eats_memory = _answering(_eats_memory)
-loops = _answering(_loops)
-crashes = _answering(_crashes)
-alters_features = _answering(_alters_features)
-shrinks_features = _answering(_shrinks_features)
-kills_its_parent = _answering(_kills_its_parent)
+def answer(content: bytes, *, verb: str, number: int, file: int = -1, **about: Any) -> Any:
+    """Answer as CatBoost's reader does, but for a model of so many trees that it is an attempt."""
+    if verb in {"load", "describe"}:
+        _hostile[number] = catboost.load(content).model.tree_count_ - TREES
+    honest = catboost.answer(content, verb=verb, number=number, file=file, **about)
+    if verb == "score" and _hostile[number] >= 0:
+        attempt = list(ATTEMPTS.values())[_hostile[number]]
+        if attempt is None:
+            return WithBytes(None, honest.content[:-8])
+        attempt(file)
+    return honest

@@ -140,14 +140,14 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(lake, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_thousand_tiny_files_are_as_many_shards(lake):
+def test_tiny_files_are_as_many_shards(lake):
     path = label_path(lake, "flights")
-    rows = label_rows(2_000, seed=3)
+    rows = label_rows(400, seed=3)
     path.unlink()
-    for place in range(1_000):
+    for place in range(200):
         add_file(lake, rows.slice(2 * place, 2), f"part-{place:05d}.parquet")
     row = audited(lake)
-    assert (row.status, row.records + row.control_records) == ("evaluated", 2_000)
+    assert (row.status, row.records + row.control_records) == ("evaluated", 400)
 
 
 @pytest.mark.slow

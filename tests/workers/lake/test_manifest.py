@@ -6,7 +6,9 @@ from tests.support.audits import audited
 from tests.support.lake import DAY, EVE, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
+from workers.exceptions import NotEvaluableError
 from workers.lake.layout import checkpoint_folder
+from workers.lake.manifest import parse_manifest
 
 
 @pytest.fixture
@@ -56,3 +58,18 @@ def test_two_declarations_in_one_manifest_are_refused(lake):
     row = audited(lake)
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
     assert "'privacy' twice" in row.reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'"x"', b"\0" * 100, "{}".encode("utf-16"), b'{"dataset": "\xff\xfe"}',
+        b'{"schema_version": 1, "model": "eig', b'{"dataset": Infinity}',
+        b'{"schema_version": ' + b"9" * 5_000 + b"}", b'{"a": 1' + b', "b": 1' * 100_000 + b"}",
+    ],
+    ids=["text", "zeros", "utf-16", "not-utf-8", "cut-off", "infinite", "digits", "many-keys"],
+)  # fmt: skip
+def test_bytes_that_are_no_manifest_are_refused(content):
+    with pytest.raises(NotEvaluableError) as refused:
+        parse_manifest(content, where="here")
+    assert refused.value.reason == "manifest_invalid"

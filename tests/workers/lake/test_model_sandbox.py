@@ -1,4 +1,3 @@
-import random
 import resource
 
 import catboost
@@ -11,6 +10,7 @@ import xgboost
 
 from tests.support.audits import audited
 from tests.support.call_imports import imported_by_a_call
+from tests.support.damages import with_bytes_changed
 from tests.support.frameworks import rows_with_gaps, train_xgboost
 from tests.support.lake import DAY, clone_model, model_path, replace_model
 from tests.support.onnx_files import onnx_file
@@ -28,14 +28,6 @@ def model(template):
     return (model_path(template, "good") / "model.cbm").read_bytes()
 
 
-def damaged(model: bytes, seed: int) -> bytes:
-    """Return the file with one to eight of its bytes changed."""
-    chance, content = random.Random(seed), bytearray(model)  # noqa: S311
-    for _ in range(chance.choice([1, 1, 2, 8])):
-        content[chance.randrange(len(content))] = chance.randrange(256)
-    return bytes(content)
-
-
 def crashes(content: bytes) -> bool:
     """Return whether a file crashes CatBoost's reader."""
     try:
@@ -47,7 +39,7 @@ def crashes(content: bytes) -> bool:
 
 def first_that_crashes(model: bytes) -> bytes:
     """Return a damaged file that crashes each time: some do so in one process and not in others."""
-    for content in (damaged(model, seed) for seed in range(400)):
+    for content in (with_bytes_changed(model, seed) for seed in range(400)):
         if all(crashes(content) for _ in range(3)):
             return content
     pytest.fail("No damage crashed CatBoost's reader: is the sandbox still needed?")

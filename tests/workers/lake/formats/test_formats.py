@@ -1,10 +1,7 @@
 """Every framework's model says here what it says there; hostile files end as one model's record."""
 
-import json
 import pickle
-import random
 import re
-from typing import Any
 
 import catboost
 import lightgbm
@@ -15,16 +12,14 @@ import pytest
 import xgboost
 
 from privcore.exceptions import TerminalError
-from tests.hostile.fuzz import damaged
 from tests.support.audits import audited
-from tests.support.damages import MaliciousFile
+from tests.support.damages import MaliciousFile, with_bytes_changed
 from tests.support.frameworks import (
     CITIES,
     Trained,
     as_pandas,
     probabilities,
     put_trained,
-    replace_trained,
     rows_with_gaps,
     train_lightgbm,
     train_onnx,
@@ -115,8 +110,10 @@ def test_a_category_that_training_did_not_know_is_missing(lake, models, kind):
     np.testing.assert_array_equal(scored(lake, unknown), scored(lake, missing))
 
 
-@pytest.mark.parametrize("labels", [np.bool_, np.int8, np.float64, np.str_])
-@pytest.mark.parametrize("classes", [(0, 1), (False, True), ("0.0", "1.0")])
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [(np.bool_, (0, 1)), (np.int8, (False, True)), (np.float64, (0, 1)), (np.str_, ("0.0", "1.0"))],
+)
 def test_catboosts_classes_are_those_of_the_manifest_whatever_their_type(lake, labels, classes):
     """CatBoost calls them True and False, 0 and 1, 0.0 and 1.0, or as the text does."""
     frame = rows_with_gaps(300, seed=6)
@@ -188,7 +185,7 @@ def test_an_audit_of_any_framework_comes_to_figures(lake, models, kind):
 def test_damaged_files_end_in_a_sentence(models, kind):
     ends = set()
     for seed in range(30):
-        content = damaged(models[kind].content, random.Random(seed))  # noqa: S311
+        content = with_bytes_changed(models[kind].content, seed)
         try:
             describe_model(content, form=kind)
         except ModelRefusedError as error:
@@ -200,33 +197,16 @@ def test_damaged_files_end_in_a_sentence(models, kind):
 
 
 @pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize(
-    "content", [b"", b"\0", b"{", b"{}", b"tree\n", b"not a model", b"\xff" * 99, b"CBM1"]
-)
+@pytest.mark.parametrize("content", [b"", b"{}", b"tree\n", b"\xff" * 99, b"CBM1"])
 def test_what_is_no_model_is_said_to_be_none(kind, content):
     with pytest.raises(ModelRefusedError, match=r"is not in|cannot be read"):
         describe_model(content, form=kind)
-
-
-def test_a_file_that_ends_lightgbm_is_that_models_record(lake, models):
-    for seed, day in enumerate((EVE, DAY)):
-        put_labels(lake, day, rows_with_gaps(60, seed=seed).with_columns(split=pl.lit("train")))
-    put_model(lake, EVE)
-    put_trained(lake, DAY, models["lightgbm"])
-    broken = models["lightgbm"].content.replace(b"leaf_value=", b"leaf_value=1 1 1 1 ", 1)
-    replace_trained(lake, DAY, broken, "model.txt")
-
-    row = audited(lake)
-
-    assert (row.status, row.detail) == ("not_evaluable", "checkpoint_invalid")
-    assert "LightGBM crashed (SIG" in str(row.reason)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         (r"(left_child)=\S+", r"\1=0", "runs in a circle"),
-        (r"(left_child)=\S+", r"\1=77777", "children that are not there"),
         (r"(right_child)=\S+", r"\1=-77777", "that are not there"),
         # What LightGBM reads beyond its arrays may end it before anything is checked.
         (r"(split_feature)=\S+", r"\1=7", "asks for a feature|LightGBM crashed"),
@@ -251,34 +231,11 @@ def test_places_beyond_their_arrays_are_refused():
             check_places("a feature", np.array(places), 3)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("left_children", 0, "runs in a circle|crashed|raised"),
-        ("left_children", 77777, "that are not there|crashed|raised"),
-        ("right_children", 77777, "that are not there|crashed|raised"),
-        ("split_indices", 7, "asks for a feature|crashed|raised"),
-        ("tree_info", 5, "asks for a class"),
-    ],
-)
-def test_trees_that_lead_nowhere_are_refused_in_xgboosts_json(models, field, value, said):
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(models["xgboost"].content))
-    document: dict[str, Any] = json.loads(bytes(booster.save_raw("json")))
-    model = document["learner"]["gradient_booster"]["model"]
-    (model if field in model else model["trees"][0])[field][0] = value
-    with pytest.raises(ModelRefusedError, match=said):
-        describe_model(json.dumps(document).encode(), form="xgboost")
-
-
 def test_boosters_that_give_no_probabilities_are_refused():
     frame = rows_with_gaps(300, seed=5)
-    for more, said in (
-        ({"objective": "reg:squarederror"}, "was trained for reg:squarederror"),
-        ({"objective": "binary:hinge"}, "was trained for binary:hinge"),
-    ):
-        with pytest.raises(ModelRefusedError, match=said):
-            describe_model(train_xgboost(frame, **more).content, form="xgboost")
+    for objective in ("reg:squarederror", "binary:hinge"):
+        with pytest.raises(ModelRefusedError, match=f"was trained for {objective}"):
+            describe_model(train_xgboost(frame, objective=objective).content, form="xgboost")
     with pytest.raises(ModelRefusedError, match="was trained for regression"):
         describe_model(train_lightgbm(frame, objective="regression").content, form="lightgbm")
 
@@ -323,18 +280,12 @@ def test_a_classifier_that_was_stopped_early_predicts_with_its_best_round(tmp_pa
     np.testing.assert_allclose(scored(lake, frame), served, atol=1e-6, rtol=0)
 
 
-def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
+def softmax_file(kind: str) -> bytes:
     node, last = onnx.helper.make_node, onnx.helper.make_node("Softmax", ["Z"], ["Y"])
     scores, own = node("MatMul", ["X", "W"], ["Z"]), {"domain": "com.example"}
     if kind == "no softmax":
         nodes = [scores, node("Add", ["Z", "V"], ["Y"])]
         return onnx_file(nodes, W=ONES, V=np.full(2, 3.0, dtype=np.float32))
-    if kind == "beside":
-        weights = onnx.TensorProto(name="W", data_type=1, dims=[3, 2], data_location=1)
-        weights.external_data.add(key="location", value="/etc/hostname")
-        return onnx_file([scores, last], weights=[weights])
-    if kind == "own operator":
-        return onnx_file([node("Fetch", ["X"], ["Z"], **own), last], **own)
     if kind == "hidden operator":
         said = [onnx.helper.make_tensor_value_info("B", 1, None)]
         branch = onnx.helper.make_graph([node("Fetch", ["X"], ["B"], **own)], "branch", [], said)
@@ -353,8 +304,6 @@ def softmax_file(kind: str) -> bytes:  # noqa: PLR0911  # one each
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("beside", "keeps weights in files beside it"),
-        ("own operator", "has the operator 'Fetch' of 'com.example'"),
         ("hidden operator", "has the operator 'Fetch' of 'com.example'"),
         ("loop", "has a loop"),
         ("no softmax", "gives no probabilities"),

@@ -6,7 +6,6 @@ import http.server
 import json
 import pathlib
 import socket
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,13 +13,11 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.catalog.sql import SqlCatalog
 
 from privcore.exceptions import TerminalError, TransientError
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
 from tests.support.rest_catalog import SECRET, handler_of, serving
-from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
@@ -65,29 +62,21 @@ def snapshots(metadata: pathlib.Path, **changes: Any) -> list[dict[str, Any]]:
     return [snapshot | changes for snapshot in content["snapshots"]]
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    [f"{__name__}.obeyed", "sys.exit", "builtins.print", "os.abort", "nobody.Nothing", "x"],
-)
-def test_a_tables_property_calls_nothing(metadata, tmp_path, implementation):
+@pytest.mark.parametrize("implementation", [f"{__name__}.obeyed", "sys.exit"])
+def test_a_tables_property_and_a_catalogues_call_nothing(
+    metadata, tmp_path, monkeypatch, implementation
+):
+    """Operators may have set a reader for other programs: it would read past the rules here."""
     planted = tmp_path / PLANTED
     edit(metadata, properties={"py-io-impl": implementation, PLANTED: str(planted)})
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PY_IO_IMPL", f"{__name__}.obeyed")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PLANTED", str(planted))
     assert len(find_day(HERE, DAY).files) == 1
     assert look("ads.scores", catalog="here").newest["day"] == DAY
     assert not planted.exists()
 
 
-def test_a_catalogues_own_reader_is_not_used_either(metadata, tmp_path, monkeypatch):
-    """Operators set it for other programs; here it would read past the rules for places."""
-    planted = tmp_path / PLANTED
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PY_IO_IMPL", f"{__name__}.obeyed")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__PLANTED", str(planted))
-    assert metadata.exists()
-    assert len(find_day(HERE, DAY).files) == 1
-    assert not planted.exists()
-
-
-@pytest.mark.parametrize("scheme", ["s3", "s3a", "foo"])
+@pytest.mark.parametrize("scheme", ["s3", "foo"])
 def test_a_tables_endpoint_is_told_no_login(metadata, stranger, scheme):
     port, told = stranger
     host = f"http://127.0.0.1:{port}"
@@ -108,21 +97,14 @@ def test_a_tables_endpoint_is_told_no_login(metadata, stranger, scheme):
 
 @pytest.mark.parametrize(
     "address",
-    rest_slow([
+    [
         "/etc",
         "abfs://container@127.0.0.1:{port}/t",
         "s3://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1",
         "hdfs://127.0.0.1:{port}/t",
-        "viewfs://127.0.0.1:{port}/t",
-        "abfs://account@elsewhere.example/t",
-        "gs://bucket/t?endpoint_override=127.0.0.1:{port}&scheme=http",
-        "http://127.0.0.1:{port}/t",
-        "file:///etc",
         "file://{folder}/iceberg/../other",
-        "",
-        "s3://127.0.0.1:{port}/t",
-    ], always=5),
-)  # fmt: skip
+    ],
+)
 @pytest.mark.parametrize("field", ["location", "manifest-list"])
 def test_a_table_lies_at_no_host_or_folder_of_its_writers_choice(
     metadata, stranger, tmp_path, address, field
@@ -152,19 +134,20 @@ def test_a_manifest_list_that_is_gone_is_said(metadata):
     assert "keep the metadata of a snapshot" in refused(HERE, Reason.LABELS_CHANGED)
 
 
-@pytest.mark.parametrize("content", [b"", b"no Avro", b"Obj\x01" + b"\xff" * 99, b"\0" * 5000])
-@pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro"])
+@pytest.mark.parametrize(
+    ("pattern", "content"),
+    [
+        ("snap-*.avro", b""),
+        ("snap-*.avro", b"Obj\x01" + b"\xff" * 99),
+        ("*-m0.avro", b"no Avro"),
+        ("00001-*.metadata.json", b"{}"),
+        ("00001-*.metadata.json", b"[" * 100_000),
+        ("00001-*.metadata.json", b'{"format-version": 9}'),
+    ],
+)
 def test_damaged_metadata_is_said(metadata, content, pattern):
     for path in metadata.parent.glob(pattern):
         path.write_bytes(content)
-    assert "metadata of the Iceberg table ads.scores is damaged" in refused(
-        HERE, Reason.PATH_UNREADABLE
-    )
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"format-version": 9}', b"\xff"])
-def test_a_damaged_metadata_file_is_said(metadata, content):
-    metadata.write_bytes(content)
     assert "ads.scores is damaged" in refused(HERE, Reason.PATH_UNREADABLE)
 
 
@@ -181,13 +164,6 @@ def test_metadata_that_unpacks_to_gigabytes_is_not_unpacked(catalog, metadata, l
     table_child._contained.cache_clear()
     assert "and 1 GiB of memory" in refused(HERE, Reason.TOO_LARGE)
     table_child._contained.cache_clear()
-
-
-@pytest.mark.slow
-def test_a_huge_metadata_file_is_not_read(metadata):
-    with metadata.open("r+b") as file:
-        file.truncate(64 << 30)  # sparse: it takes no room
-    assert f"{limits.TABLE_FILE_BYTES:,} bytes" in refused(HERE, Reason.TOO_LARGE)
 
 
 def test_an_iceberg_table_that_lists_a_file_twice_is_refused(catalog):
@@ -361,25 +337,15 @@ says = Stranger.says
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(metadata):
     """Return an honest catalogue's answer about the table ads.scores."""
-    catalog = SqlCatalog(
-        "behind", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/iceberg"
-    )
-    catalog.create_namespace("ads")
-    made = catalog.create_table("ads.scores", schema=ROWS.schema)
-    made.append(ROWS)
-    metadata = json.loads(made.metadata.model_dump_json())
-    catalog.close()
-    return {"metadata-location": made.metadata_location, "metadata": metadata, "config": {}}
-
-
-Served = Callable[..., contextlib.AbstractContextManager[Asked]]
+    content = json.loads(metadata.read_text("utf-8"))
+    return {"metadata-location": f"file://{metadata}", "metadata": content, "config": {}}
 
 
 @pytest.fixture
 def served(table, tmp_path, monkeypatch):
-    """Serve a catalogue `far`, honest but for these answers; yield what it is asked."""
+    """Return what serves a catalogue `far`, honest but for these answers, and what it is asked."""
 
     @contextlib.contextmanager
     def serve(**answers: Callable[[Stranger], None]) -> Iterator[Asked]:
@@ -396,23 +362,6 @@ def served(table, tmp_path, monkeypatch):
     return serve
 
 
-@pytest.fixture
-def elsewhere(stranger):
-    """A host of the catalogue's choice: its address, and what it was told."""
-    port, told = stranger
-    return f"http://127.0.0.1:{port}", told
-
-
-def planted_by(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """Return what a catalogue sends to have a function of its choice called."""
-    impl, custom = f"{__name__}.Obeyed", {"folder": str(folder)}
-    return [
-        {"auth": {"type": "custom", "impl": impl, "custom": custom}},
-        {"py-io-impl": impl, "folder": str(folder)},
-        {"py-catalog-impl": impl, "folder": str(folder)},
-    ]
-
-
 class Obeyed:
     """The class that a hostile catalogue names; no code may ever call it."""
 
@@ -421,13 +370,19 @@ class Obeyed:
         (pathlib.Path(place) / PLANTED).touch()
 
 
-@pytest.mark.parametrize("said", ["defaults", "overrides", "config"])
-@pytest.mark.parametrize("number", range(3))
-def test_no_function_of_a_catalogues_choice_is_called(served, table, tmp_path, said, number):
-    wanted = planted_by(tmp_path)[number]
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [("defaults", "auth"), ("overrides", "py-catalog-impl"), ("overrides", "py-io-impl"),
+     ("config", "py-io-impl")],
+)  # fmt: skip
+def test_no_function_of_a_catalogues_choice_is_called(served, table, tmp_path, said, name):
+    impl = f"{__name__}.Obeyed"
+    wanted = {name: impl, "folder": str(tmp_path)}
+    if name == "auth":
+        custom = {"folder": str(tmp_path)}
+        wanted = {name: {"type": "custom", "impl": impl, "custom": custom}}
     config = {"defaults": {}, "overrides": {}} | ({} if said == "config" else {said: wanted})
-    flat = {key: value for key, value in wanted.items() if isinstance(value, str)}
-    answer = table | ({"config": flat} if said == "config" else {})
+    answer = table | ({"config": wanted} if said == "config" else {})
     with served(config=says(200, config), scores=says(200, answer)):
         assert len(find_day(FAR, DAY).files) == 1
     assert not (tmp_path / PLANTED).exists()
@@ -435,10 +390,11 @@ def test_no_function_of_a_catalogues_choice_is_called(served, table, tmp_path, s
 
 @pytest.mark.parametrize("said", ["defaults", "overrides", "config", "storage-credentials"])
 def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
-    served, table, elsewhere, said
+    served, table, stranger, said
 ):
     """The files lie in a bucket, so that an endpoint would be used; the operator's is asked."""
-    host, told = elsewhere
+    port, told = stranger
+    host = f"http://127.0.0.1:{port}"
     wanted = {
         "uri": host, "s3.endpoint": host, "s3.access-key-id": "theirs", "s3.region": "us-east-1",
         "s3.secret-access-key": "theirs", "s3.proxy-uri": host, "s3.signer.uri": host,
@@ -468,15 +424,11 @@ def test_nothing_of_a_catalogues_config_leads_to_a_host_of_its_choice(
     assert {headers["Authorization"] for _, headers in asked} == {f"Bearer {TOKEN}"}
 
 
-@pytest.mark.parametrize("code", [302, 307])
-@pytest.mark.parametrize("path", ["config", "scores", "tokens"])
-def test_a_redirect_is_not_followed(
-    served, monkeypatch, elsewhere,
-    path, code,
-):  # fmt: skip
+@pytest.mark.parametrize(("path", "code"), [("config", 302), ("scores", 307), ("tokens", 307)])
+def test_a_redirect_is_not_followed(served, monkeypatch, stranger, path, code):
     """To another host it would tell the token, and to this network what only we can reach."""
-    host, told = elsewhere
-    with served(**{path: says(code, {}, Location=f"{host}/v1/x")}):
+    port, told = stranger
+    with served(**{path: says(code, {}, Location=f"http://127.0.0.1:{port}/v1/x")}):
         if path == "tokens":
             monkeypatch.delenv("PYICEBERG_CATALOG__FAR__TOKEN")
             environment(monkeypatch, credential=SECRET, header__x_key="a-key")
@@ -484,27 +436,7 @@ def test_a_redirect_is_not_followed(
     assert told == []
 
 
-def test_the_servers_own_plan_of_a_scan_is_not_asked_for(served, monkeypatch):
-    """It would say which rows are read, whatever the pinned snapshot holds."""
-    config = {
-        "defaults": {}, "overrides": {"scan-planning-mode": "server"},
-        "endpoints": [
-            "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-            "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
-        ],
-    }  # fmt: skip
-    plan = {"status": "completed", "file-scan-tasks": []}
-    with served(config=says(200, config), plan=says(200, plan)) as asked:
-        assert len(find_day(FAR, DAY).files) == 1
-        assert len(asked) == 2
-        # Operators may set it for other programs.
-        environment(monkeypatch, scan_planning_mode="server")
-        assert len(find_day(FAR, DAY).files) == 1
-    assert not any(path.endswith("plan") for path, _ in asked)
-
-
-@pytest.mark.parametrize("path", ["config", "scores"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("path", "packed"), [("config", False), ("scores", True)])
 def test_an_answer_of_5_gb_is_not_read(served, path, packed):
     sent: list[int] = []
     piece = b" " * (1 << 20)
@@ -523,14 +455,10 @@ def test_an_answer_of_5_gb_is_not_read(served, path, packed):
     assert sum(sent) < 2 * limits.CATALOG_BYTES
 
 
-@pytest.mark.parametrize("code", [429, 503])
-def test_a_busy_catalogue_is_asked_again_later(served, code):
-    again = pytest.raises(TransientError, match="catalogue far does not answer")
-    with served(config=says(code, {})), again:
-        find_day(FAR, DAY)
-
-
-def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch):
+def test_a_catalogue_that_is_busy_or_away_is_asked_again_later(served, monkeypatch):
+    for code in (429, 503):
+        with served(config=says(code, {})), pytest.raises(TransientError, match="far does not an"):
+            find_day(FAR, DAY)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     environment(monkeypatch, uri=f"http://127.0.0.1:{port}", token=TOKEN)
@@ -542,9 +470,8 @@ def test_a_catalogue_that_is_away_is_asked_again_later(monkeypatch):
 @pytest.mark.parametrize(
     "config",
     [
-        b"", b"[]", b"null", b"{", b'{"defaults": null, "overrides": null}',
-        b'{"overrides": {"prefix": 7}}', b'{"overrides": {"prefix": ["x"]}}', b"[" * 100_000,
-        b'{"overrides": {"namespace-separator": ""}}', b'{"endpoints": ["X"]}', b"\xff\xfe",
+        b"", b"[]", b"{", b'{"defaults": null, "overrides": null}', b"[" * 100_000,
+        b'{"overrides": {"prefix": 7}}', b'{"endpoints": ["X"]}', b"\xff\xfe",
     ],
 )  # fmt: skip
 def test_a_garbled_config_is_said(served, config):
@@ -552,18 +479,11 @@ def test_a_garbled_config_is_said(served, config):
         assert "cannot be asked" in refused(FAR, Reason.PATH_UNREADABLE)
 
 
-@pytest.mark.parametrize("prefix", ["@127.0.0.1:{port}", "../..", "//127.0.0.1:{port}", "?x", "#x"])
-def test_a_prefix_stays_on_the_catalogues_own_host(served, elsewhere, prefix):
-    host, told = elsewhere
-    said = {"overrides": {"prefix": prefix.format(port=host.rpartition(":")[2])}}
+@pytest.mark.parametrize("prefix", ["@127.0.0.1:{port}", "../..", "//127.0.0.1:{port}"])
+def test_a_prefix_stays_on_the_catalogues_own_host(served, stranger, prefix):
+    port, told = stranger
+    said = {"overrides": {"prefix": prefix.format(port=port)}}
     with served(config=says(200, said)) as asked, contextlib.suppress(NotEvaluableError):
         find_day(FAR, DAY)
     assert told == []
     assert len(asked) in {1, 2}
-
-
-def test_the_hostile_catalogue_itself_works(served):
-    """Else the attacks above would prove nothing."""
-    with served():
-        assert len(find_day(FAR, DAY).files) == 1
-    assert urllib.request.getproxies().get("http") is None

@@ -1,6 +1,5 @@
 import datetime as dt
 import json
-import os
 import pathlib
 import resource
 import urllib.parse
@@ -17,7 +16,6 @@ from tests.support.lake import DAY, EVE
 from tests.support.score_tables import score_rows, tables
 from tests.support.tiers import rest_slow
 from workers.exceptions import NotEvaluableError, Reason
-from workers.sources.tables import table_child
 from workers.sources.tables.day_tables import TablePlace, days_of
 from workers.sources.tables.table_files import find_day, look, newest_day, read_rows
 
@@ -420,13 +418,11 @@ def make_bomb(table: pathlib.Path, *, copies: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [lambda table: find_day(place(table), DAY), look])
-def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(table, question):
+def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(table):
     assert make_bomb(table, copies=1_000_000) < 1_000_000  # to 2.4 GB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(NotEvaluableError, match="and 4 GiB of memory") as caught:
-        question(str(table))
-    assert caught.value.reason is Reason.TOO_LARGE
+    error = refused(table)
+    assert (error.reason, "and 4 GiB of memory" in error.sentence) == (Reason.TOO_LARGE, True)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after - before < 500_000  # kilobytes; making the bomb took what it took
 
@@ -436,6 +432,16 @@ def test_a_commit_of_sixty_gigabytes_is_not_read(table):
     with (table / "_delta_log" / "00000000000000000001.json").open("wb") as file:
         file.truncate(64 << 30)  # sparse: it takes no room
     assert refused(table).reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE}
+
+
+@pytest.mark.slow
+def test_a_delta_log_of_3_000_commits_and_no_checkpoint_is_read(table):
+    """Its reader starts up to 512 threads. That a listed file is gone shows that it was read."""
+    (added,) = (line for line in first_log(table).read_text().splitlines() if '"add"' in line)
+    for version in range(1, 3_000):
+        log = table / "_delta_log" / f"{version:020}.json"
+        log.write_text(added.replace('"path":"', f'"path":"{version}-', 1) + "\n")
+    assert "which is gone" in refused(table).sentence
 
 
 @pytest.mark.parametrize(
@@ -448,18 +454,6 @@ def test_a_damaged_commit_is_said(table, content):
     error = refused(table)
     assert error.reason in {Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
     assert str(table) in error.sentence
-
-
-def test_a_log_without_end_is_given_up(table, limit):
-    """A pipe that nobody writes to."""
-    limit("TABLE_SECONDS", 2)
-    table_child._contained.cache_clear()
-    log = first_log(table)
-    log.unlink()
-    os.mkfifo(log)
-    error = refused(table)
-    table_child._contained.cache_clear()
-    assert error.reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
 
 
 @pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
