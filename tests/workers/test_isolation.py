@@ -65,16 +65,12 @@ def test_no_file_is_deleted_moved_or_made(call, tmp_path):
 
 
 @CLOSED
-def test_only_who_asks_storage_has_the_network(call):
+def test_only_who_asks_storage_has_the_network_and_knows_hosts_and_authorities(call):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         connected = call(what="connect", about=str(listening.getsockname()[1]))
     assert ("connected" in connected) == call._given["asking"]
-
-
-def test_who_asks_storage_knows_hosts_and_authorities(call):
-    if not call._given["asking"]:
-        pytest.skip("it asks nobody")
-    assert call(what="trust", about="") == trusted("")
+    if call._given["asking"]:
+        assert call(what="trust", about="") == trusted("")
 
 
 @CLOSED
@@ -111,21 +107,13 @@ def unfiltered(request):
 
 
 @CLOSED
-def test_no_process_meets_the_next_call(unfiltered):
-    call = unfiltered
-    if not call._fork:
-        pytest.skip("its calls share processes")
-    name = f"met-{os.getpid() % 10**7}"
-    assert call(what="leave", about=name) == {"left": name}
-    assert "denied" in call(what="folder", about="/proc/folder")
-    assert not _runs(name)
-
-
-@CLOSED
-def test_no_process_outlives_its_child(unfiltered):
+def test_no_process_meets_the_next_call_or_outlives_its_child(unfiltered):
     """But for one that asks storage: it shares the processes of the machine."""
     call, name = unfiltered, f"left-{os.getpid() % 10**7}"
     assert call(what="leave", about=name) == {"left": name}
+    if call._fork:  # calls of a kept one share processes
+        assert "denied" in call(what="folder", about="/proc/folder")
+        assert not _runs(name)
     call.stop()
     deadline = time.monotonic() + 10.0
     while _runs(name) and time.monotonic() < deadline:

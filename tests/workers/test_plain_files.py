@@ -7,7 +7,7 @@ from privcore.exceptions import TerminalError
 from workers.plain_files import make_key, open_plain, read_key
 
 
-def test_a_plain_file_is_read_also_behind_a_link(tmp_path):
+def test_a_plain_file_is_read_also_behind_a_link_and_no_other_is_waited_for(tmp_path):
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for name in ("file", "link"):
@@ -15,17 +15,10 @@ def test_a_plain_file_is_read_also_behind_a_link(tmp_path):
             assert stream.read() == b"content"
     with pytest.raises(OSError, match="symbolic links"):
         open_plain(tmp_path / "link", flags=os.O_NOFOLLOW)
-
-
-@pytest.mark.parametrize("what", ["pipe", "device"])
-def test_what_is_no_plain_file_is_not_waited_for(tmp_path, what):
     os.mkfifo(tmp_path / "pipe")
-    path = {"pipe": tmp_path / "pipe", "device": pathlib.Path(os.devnull)}[what]
-    with pytest.raises(OSError, match="it is no plain file"):
-        open_plain(path)
-
-
-def test_a_folder_and_no_file_are_said_to_be_such(tmp_path):
+    for path in (tmp_path / "pipe", pathlib.Path(os.devnull)):
+        with pytest.raises(OSError, match="it is no plain file"):
+            open_plain(path)
     with pytest.raises(IsADirectoryError, match="Is a directory"):
         open_plain(tmp_path)
     with pytest.raises(FileNotFoundError):
@@ -36,44 +29,31 @@ def key_of(given: str | None, file: str | None) -> bytes:
     return read_key(given, file, setting="labels.holdout_key_file", variable="A_KEY")
 
 
-def test_a_key_that_is_made_can_be_read_by_its_owner_alone(tmp_path):
-    file = tmp_path / "holdout.key"
-    make_key(file)
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert len(key_of(None, str(file))) == 32
-    make_key(tmp_path / "other.key")
-    assert key_of(None, str(tmp_path / "other.key")) != key_of(None, str(file))
-
-
-def test_a_key_is_never_replaced(tmp_path):
-    file = tmp_path / "holdout.key"
-    make_key(file)
-    before = file.read_text()
+def test_a_key_that_is_made_can_be_read_by_its_owner_alone_and_is_never_replaced(tmp_path):
+    file, other = tmp_path / "holdout.key", tmp_path / "other.key"
+    for each in (file, other):
+        make_key(each)
+        assert each.stat().st_mode & 0o777 == 0o600
+    key = key_of(None, str(file))
+    assert len(key) == 32
+    assert key_of(None, str(other)) != key
     with pytest.raises(TerminalError, match="is there already"):
         make_key(file)
-    assert file.read_text() == before
+    assert key_of(None, str(file)) == key
     with pytest.raises(TerminalError, match="cannot be written"):
         make_key(tmp_path / "absent" / "key")
+    for mode in (0o640, 0o604, 0o660, 0o777):
+        file.chmod(mode)
+        with pytest.raises(TerminalError, match=f"mode {mode:o}"):
+            key_of(None, str(file))
 
 
-def test_the_environments_key_wins_over_the_file(tmp_path):
+@pytest.mark.parametrize("digits", ["", "ab" * 31, "ab" * 65, "no digits at all", "xy" * 32])
+def test_the_environments_key_wins_over_the_file_and_what_is_none_is_not_shown(tmp_path, digits):
     assert key_of("ab" * 32, str(tmp_path / "absent")) == bytes.fromhex("ab" * 32)
-
-
-@pytest.mark.parametrize("digits", ["", "ab", "ab" * 31, "ab" * 65, "no digits at all", "xy" * 32])
-def test_what_is_no_key_is_refused_and_not_shown(digits):
     with pytest.raises(TerminalError, match="holds no key") as caught:
         key_of(digits, None)
     assert not digits or digits not in str(caught.value)
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
-def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
-    file = tmp_path / "key"
-    make_key(file)
-    file.chmod(mode)
-    with pytest.raises(TerminalError, match=f"mode {mode:o}"):
-        key_of(None, str(file))
 
 
 def test_no_key_at_all_says_how_one_is_made(tmp_path):

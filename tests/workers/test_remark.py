@@ -3,18 +3,13 @@
 import pathlib
 import re
 
-from workers.remark import Remark, RemarkKind, doubts_among, remarked
+from workers.remark import RemarkKind, doubts_among, remarked
 
 WORKERS = pathlib.Path(__file__).resolve().parents[2] / "workers"
 
 
-def test_without_a_sentence_nothing_is_remarked_on():
-    assert remarked(RemarkKind.ROWS_REPEATED, "") == ()
-    told = remarked(RemarkKind.ROWS_REPEATED, "They do.")
-    assert told == (Remark(RemarkKind.ROWS_REPEATED, "They do."),)
-
-
 def test_doubts_are_told_from_what_honest_teams_do_and_from_words_that_are_none():
+    assert remarked(RemarkKind.ROWS_REPEATED, "") == ()
     words = ("rows_left_out", "rows_repeated", "a forged word", "classes_exchanged")
     assert set(doubts_among(words)) == {RemarkKind.CLASSES_EXCHANGED, RemarkKind.ROWS_REPEATED}
     assert doubts_among(None) == doubts_among(("power_lost", "bad_records")) == ()

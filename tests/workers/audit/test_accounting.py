@@ -28,10 +28,12 @@ def accounted(declared):
     return accounted_epsilon(guarantee_of(declared.privacy), where="The manifest")
 
 
-def test_what_the_parameters_account_for_is_returned():
-    found = accounted(
-        manifest(epsilon=2.5, name="randomized_response", keep_probability=0.75, classes=2)
-    )
+@pytest.mark.paper("observational", "Definition 1")
+@pytest.mark.parametrize("neighbors", ["replace", "simulate"])
+def test_what_the_parameters_account_for_is_returned(neighbors):
+    """A mechanism for replacing bears a guarantee for simulating, too."""
+    response = {"name": "randomized_response", "keep_probability": 0.75, "classes": 2}
+    found = accounted(manifest(epsilon=2.5, neighbors=neighbors, **response))
     assert found == pytest.approx(1.0986122886681098)
     assert accounted(manifest()) is None
 
@@ -83,22 +85,11 @@ def test_dp_sgd_is_accounted_under_the_declared_relation():
     assert accounted(response) > added > 0.0
 
 
-@pytest.mark.paper("observational", "Definition 1")
-def test_a_mechanism_for_replacing_bears_a_guarantee_for_simulating():
-    found = accounted(
-        manifest(neighbors="simulate", name="randomized_response", keep_probability=0.75, classes=2)
-    )
-    assert found == pytest.approx(1.0986122886681098)
-
-
-@pytest.mark.parametrize("definition", ["dp", "idp", "group_idp", "bdp"])
-def test_only_labels_are_simulated(definition):
+def test_only_labels_are_simulated():
     privacy = manifest(neighbors="simulate").privacy.model_dump()
-    with pytest.raises(ValidationError, match=f"definition is {definition}, write label_dp"):
-        Privacy.model_validate(privacy | {"definition": definition})
-
-
-def test_settings_declare_a_guarantee_for_simulating_labels():
+    for definition in ("dp", "idp", "group_idp", "bdp"):
+        with pytest.raises(ValidationError, match=f"definition is {definition}, write label_dp"):
+            Privacy.model_validate(privacy | {"definition": definition})
     declared = DeclaredPrivacy(neighbors="simulate", epsilon=1.0)
     assert declared.as_privacy().neighbors == "simulate"
     with pytest.raises(ValidationError, match="simulate is for labels: definition is dp"):
@@ -147,20 +138,15 @@ TRAINING = {
 }
 
 
-def test_nothing_is_promised_where_nothing_is_declared():
-    assert rows(None) == ()
-
-
 def test_every_promise_of_the_issue_is_there_once():
     found = rows(declared(1.0, mechanism=RESPONSE), accounted=1.0)
+    counts = {"success_bound": 3, "leaked_bits": 5, "correct_guesses": 2, "membership_accuracy": 1}
     for guarantee in ("declared", "accounted"):
-        counts = {"success_bound": 3, "leaked_bits": 5, "correct_guesses": 2}
-        counts |= {"membership_accuracy": 1}
-        for quantity, count in counts.items():
-            assert len(values(found, quantity, guarantee)) == count
+        assert {name: len(values(found, name, guarantee)) for name in counts} == counts
     keys = {(r.guarantee, r.quantity, r.parameter) for r in found}
     assert len(keys) == len(found)
     assert all(row.audit_id == "a" and math.isfinite(row.value) for row in found)
+    assert rows(None) == ()
 
 
 def test_the_figures_are_those_of_the_theorems():
@@ -184,10 +170,13 @@ def test_the_attacks_success_stands_beside_its_limit(correct):
     assert (surest.value, everything.guesses) == (80.0, 1_000)
 
 
-def test_significance_and_shift_move_the_limit():
-    plain = values(rows(declared(1.0)), "correct_guesses")
-    assert values(rows(declared(1.0), significance=0.001), "correct_guesses") > plain
-    assert values(rows(declared(1.0), shift=0.05), "correct_guesses") > plain
+def test_significance_shift_and_relation_move_the_limits():
+    plain, added = rows(declared(1.0)), rows(declared(1.0, neighbors="add_remove"))
+    for plan in ({"significance": 0.001}, {"shift": 0.05}):
+        wider = values(rows(declared(1.0), **plan), "correct_guesses")
+        assert wider > values(plain, "correct_guesses")
+    for quantity in ("success_bound", "correct_guesses", "membership_accuracy"):
+        assert values(added, quantity) > values(plain, quantity)
 
 
 @pytest.mark.slow
@@ -201,9 +190,3 @@ def test_the_accounted_guarantee_uses_its_curve_and_its_relation():
     assert any("Renyi" in source for source in sources)
     (accuracy,) = values(found, "membership_accuracy", "accounted")
     assert 1.0 / (1.0 + math.exp(-epsilon)) < accuracy < 1.0 / (1.0 + math.exp(-2.5 * epsilon))
-
-
-def test_an_add_remove_declaration_promises_less_than_a_replace_one():
-    replaced, added = rows(declared(1.0)), rows(declared(1.0, neighbors="add_remove"))
-    for quantity in ("success_bound", "correct_guesses", "membership_accuracy"):
-        assert values(added, quantity) > values(replaced, quantity)

@@ -15,6 +15,7 @@ from tests.support.lake import (
     DAY,
     EVE,
     PLAN,
+    copied,
     declared,
     edit_manifest,
     label_rows,
@@ -110,35 +111,33 @@ def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake):
 
 @pytest.mark.slow
 def test_a_bound_below_policy_refutes_nothing(lake):
-    lenient = POLICY.model_copy(update={"policy_epsilon": 12.0})
-    row = audited(lake, lenient)
+    row = audited(lake, POLICY, policy_epsilon=12.0)
     assert nothing_wrong(row)
     assert "12 (delta 1e-5) declared by policy" in row.reason
 
 
-def test_an_owners_declaration_comes_first(tmp_path):
-    lake = small_lake(tmp_path / "lake", privacy=declared(9.0))
+def test_an_owners_declaration_comes_first(template, tmp_path):
+    lake = copied(template, tmp_path)
+    edit_manifest(lake, "good", DAY, privacy=declared(9.0))
     row = audited(lake, POLICY)
     assert (row.epsilon_declared, row.declared_by) == (9.0, "a test")
     assert (row.verdict, row.reason_code) == ("inconclusive", "over_policy")
     assert "The declared epsilon of 9 is larger than the 0.25 that policy allows" in row.reason
-    allowed = POLICY.model_copy(update={"policy_epsilon": 9.0})
-    row = audited(lake, allowed)
+    row = audited(lake, POLICY, policy_epsilon=9.0)
     assert nothing_wrong(row)
     assert "policy" not in row.reason
 
 
 @pytest.mark.slow
-def test_a_large_delta_says_nothing_whatever_is_proved(tmp_path):
+def test_a_large_delta_says_nothing_whatever_is_proved(template, tmp_path):
     """Until method version 9 a delta of 0.05 or 0.99 read as if it were kept, "hold out more"."""
+    lake = copied(template, tmp_path)
     for delta in (0.05, 0.99):
-        lake = small_lake(tmp_path / str(delta), privacy=declared(9.0, delta=delta))
+        edit_manifest(lake, "good", DAY, privacy=declared(9.0, delta=delta))
         row = audited(lake, Plan(repetitions=4))
         assert row.reason_code == "declaration_empty", row.reason
         assert f"its delta of {delta:g} is not below 1 over the" in row.reason
-        allowed = Plan(repetitions=4, delta_limit=1.0)
-        row = audited(lake, allowed)
-        assert nothing_wrong(row)
+        assert nothing_wrong(audited(lake, Plan(repetitions=4, delta_limit=1.0)))
 
 
 @pytest.mark.parametrize(
@@ -189,11 +188,16 @@ def test_words_for_holders_of_rows_are_known():
     assert not any(map(names_holder, ("record", "row", "flight", "click", "user event")))
 
 
-def test_policy_replaces_no_declaration_for_another_unit():
-    by_person = POLICY.model_copy(update={"privacy_unit": "person"})
-    assert held_against(night(owner_of(unit="record")), by_person, WHOLE) is None
-    house = held_against(night(None), by_person, WHOLE)
-    assert house.unit == "person"
+def test_single_rows_are_judged_where_units_are_rows_and_policy_replaces_no_other_unit():
+    owner = owner_of()
+    by_person = Plan(privacy_unit="person")
+    for rows in ((1, 2), (2, 2), ()):
+        assert held_against(night(owner), by_person, rows_of(*rows)) is None
+    assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
+    assert held_against(night(owner), Plan(), WHOLE) is owner
+    policy = POLICY.model_copy(update={"privacy_unit": "person"})
+    assert held_against(night(owner_of(unit="record")), policy, WHOLE) is None
+    assert held_against(night(None), policy, WHOLE).unit == "person"
 
 
 @pytest.mark.parametrize(
@@ -217,15 +221,6 @@ def test_the_family_that_fits_a_declaration_is_tested(changes, family):
     none = claim_of(None, plan)
     assert (none.family, none.delta, none.epsilon) == (ApproxDP(), 1e-4, None)
     assert none.neighbors is Relation.REPLACE
-
-
-def test_single_rows_are_judged_where_units_are_rows():
-    owner = owner_of()
-    by_person = Plan(privacy_unit="person")
-    for rows in ((1, 2), (2, 2), ()):
-        assert held_against(night(owner), by_person, rows_of(*rows)) is None
-    assert held_against(night(owner), by_person, rows_of(1, 1)) is owner
-    assert held_against(night(owner), Plan(), WHOLE) is owner
 
 
 def test_another_unit_is_named_with_what_it_would_cost():
@@ -316,26 +311,27 @@ def test_a_claim_for_a_person_is_one_for_each_row_and_the_sentence_says_what_tha
     assert "together may lose more" not in plain.reason
 
 
-@pytest.mark.parametrize("word", ["policy", "--max-epsilon"])
-def test_no_owner_declares_in_the_name_of_the_house(tmp_path, word):
+def test_no_owner_declares_in_the_name_of_the_house(template, tmp_path):
     """Such a declaration was left out of what all models together promise for one label."""
-    lake = small_lake(tmp_path / "lake")
-    edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
-    row = audited(lake)
-    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
-    assert "write who declares" in row.reason
+    lake = copied(template, tmp_path)
+    for word in ("policy", "--max-epsilon"):
+        edit_manifest(lake, "good", DAY, privacy=declared(declared_by=word))
+        row = audited(lake)
+        assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
+        assert "write who declares" in row.reason
 
 
-@pytest.mark.parametrize("definition", ["idp", "group_idp", "bdp"])
-def test_a_relaxation_is_no_guarantee_whatever_it_declares(tmp_path, definition):
-    privacy = declared(epsilon=1e-6, definition=definition)
-    lake = small_lake(tmp_path / "lake", privacy=privacy, days=(EVE, DAY))
-    audit = audited(lake, Plan(repetitions=2))
-    assert (audit.verdict, audit.reason_code) == ("inconclusive", "declaration_empty")
-    assert audit.detail == definition
-    assert f"declares {definition}" in audit.reason
-    assert audit.epsilon_declared is None
-    assert audit.epsilon_lower is not None
+def test_a_relaxation_is_no_guarantee_whatever_it_declares(template, tmp_path):
+    lake = copied(template, tmp_path)
+    for definition in ("idp", "group_idp", "bdp"):
+        privacy = declared(epsilon=1e-6, definition=definition)
+        edit_manifest(lake, "good", DAY, privacy=privacy)
+        audit = audited(lake, Plan(repetitions=2))
+        assert (audit.verdict, audit.reason_code) == ("inconclusive", "declaration_empty")
+        assert audit.detail == definition
+        assert f"declares {definition}" in audit.reason
+        assert audit.epsilon_declared is None
+        assert audit.epsilon_lower is not None
 
 
 @pytest.mark.parametrize(

@@ -150,41 +150,30 @@ def test_a_statement_says_what_is_declared_and_what_was_read(lake):
     assert row.target_sha256 == record.audit.target_sha256
     assert row.labels_digest == record.audit.labels_digest
     assert 0 < row.control_records < row.records <= record.audit.records
+    unasked = audited(lake, PLAN)
+    assert unasked.statements == ()
+    assert unasked.audit.audit_id != record.audit.audit_id
 
 
-def test_a_plan_that_asks_for_none_has_none(lake):
-    record = audited(lake, PLAN)
-    assert record.statements == ()
-    assert audited(lake).audit.audit_id != record.audit.audit_id
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_some_plans_and_declarations_allow_no_statement_or_an_empty_one(lake):
+    for changes in (
         {"sampling": TrainingSampling(label={"0": 0.5})},
         {"minimum_control_records": 300},
         {"minimum_records": 1_000},
-    ],
-)
-def test_some_plans_allow_no_statement(lake, changes):
-    assert audited(lake, **changes).statements == ()
-
-
-def test_undeclared_models_have_none_but_by_policy(lake):
+    ):
+        assert audited(lake, **changes).statements == ()
+    for privacy, plan, empty in (
+        (declared(delta=0.1), {}, True),
+        (declared(epsilon=3.0), {"policy_epsilon": 2.0}, True),
+        (declared(epsilon=3.0), {}, False),
+    ):
+        edit_manifest(lake, "good", DAY, privacy=privacy)
+        assert statement(lake, **plan).declaration_empty is empty
     edit_manifest(lake, "good", DAY, privacy=None)
     assert audited(lake).statements == ()
     row = statement(lake, policy_epsilon=1.5)
-    assert row.by_policy
+    assert (row.by_policy, row.declaration_empty) == (True, False)
     assert (row.epsilon_declared, row.delta_declared) == (1.5, PUBLIC.delta)
-    assert not row.declaration_empty
-
-
-def test_a_declaration_that_says_nothing_is_empty_whatever_the_labels(lake):
-    edit_manifest(lake, "good", DAY, privacy=declared(delta=0.1))
-    assert statement(lake).declaration_empty
-    edit_manifest(lake, "good", DAY, privacy=declared(epsilon=3.0))
-    assert statement(lake, policy_epsilon=2.0).declaration_empty
-    assert not statement(lake).declaration_empty
 
 
 def test_rows_held_out_by_a_column_have_none_unless_it_is_the_unit(tmp_path):

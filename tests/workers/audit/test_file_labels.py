@@ -16,12 +16,12 @@ from tests.support.lake import (
     FEATURES,
     PLAN,
     THREE,
+    copied,
     declared,
     edit_manifest,
     label_rows,
     put_labels,
     replace_model,
-    small_lake,
 )
 from workers.audit.file_labels import _declared_response
 from workers.audit.verify import Finding, read_stored, verify
@@ -67,59 +67,78 @@ def lake_of(
     return lake
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory):
+    """Return a lake whose models read the labels as they are."""
+    return lake_of(tmp_path_factory.mktemp("unchanged"))
+
+
+@pytest.fixture(scope="module")
+def responses(tmp_path_factory):
+    """Return a lake whose models read randomized responses at the declared 1."""
+    return lake_of(tmp_path_factory.mktemp("responses"), epsilon=1.0)
+
+
+def edit_both(lake, **changes):
+    for day in (EVE, DAY):
+        edit_manifest(lake, "good", day, **changes)
+
+
 def read(lake, plan=PLAN):
     record = recorded(lake, plan)
     return read_stored(record, lake, InProcess(), b"")
 
 
-OF_CLASSES = pytest.mark.parametrize(
-    ("label", "mechanism", "most"),
-    [(SECRET, RESPONSE, 2.0), pytest.param(SECRET_OF_THREE, OF_THREE, 2.5, marks=pytest.mark.slow)],
-    ids=["two", "three"],
-)
+PERSONS = PLAN.model_copy(update={"privacy_unit": "city"})
+MADE = BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}
 
 
-@OF_CLASSES
-def test_unchanged_labels_refute_a_declared_randomized_response(tmp_path, label, mechanism, most):
-    lake = lake_of(tmp_path, mechanism=mechanism, label=label)
-    found = read(lake)
+def check_unchanged(found, classes):
     assert (found.are_the_tables, found.trees) == (True, 40)
     assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
     assert found.response.same == found.response.read > 0
-    assert found.response.classes == len(label.classes)
+    assert found.response.classes == classes
     assert found.sentence.endswith(
         "the file holds them unchanged. So randomized response at the declared 1 was not applied. "
         "This refutes the declared mechanism, not epsilon-DP as such."
     )
-    if most > 2.0:  # of another number of classes, the labels are not what was randomized
-        for day in (EVE, DAY):
-            edit_manifest(lake, "good", day, privacy=declared(1.0, mechanism=RESPONSE))
-        assert read(lake).code is None
 
 
-@OF_CLASSES
-def test_randomized_labels_have_an_interval(tmp_path, label, mechanism, most):
-    found = read(lake_of(tmp_path, epsilon=1.0, mechanism=mechanism, label=label))
+def check_randomized(found, most):
     assert (found.why, found.are_the_tables, found.code) == ("", False, None)
     assert found.response.epsilon_low <= 1.0 <= found.response.epsilon_high < most
     assert "They are of changed labels: randomized response at" in found.sentence
 
 
-def test_a_night_reads_the_file_beside_the_answers(tmp_path):
-    lake = lake_of(tmp_path / "kept", epsilon=1.0)
-    kept = audited(lake)
+def test_unchanged_labels_refute_a_declared_randomized_response(unchanged, responses):
+    check_unchanged(read(unchanged), 2)
+    check_randomized(read(responses), 2.0)
+
+
+@pytest.mark.slow
+def test_unchanged_labels_of_three_classes_refute_it_too(tmp_path):
+    given = {"mechanism": OF_THREE, "label": SECRET_OF_THREE}
+    lake = lake_of(tmp_path / "unchanged", **given)
+    check_unchanged(read(lake), 3)
+    check_randomized(read(lake_of(tmp_path / "responses", epsilon=1.0, **given)), 2.5)
+    # Of another number of classes, the labels are not what was randomized.
+    edit_both(lake, privacy=declared(1.0, mechanism=RESPONSE))
+    assert read(lake).code is None
+
+
+def test_a_night_reads_the_file_beside_the_answers(unchanged, responses):
+    kept = audited(responses)
     assert (kept.file_unread, kept.reason_code) != (None, "mechanism_not_applied")
     assert kept.verdict != "violated"
     assert kept.file_records == kept.records
     assert kept.file_epsilon_low <= 1.0 <= kept.file_epsilon_high
-    lake = lake_of(tmp_path / "dropped")
-    dropped = recorded(lake)
+    dropped = recorded(unchanged)
     row = dropped.audit
     assert (row.verdict, row.reason_code, row.detail) == ("violated", "mechanism_not_applied", None)
     assert (row.file_epsilon_high, row.file_unread) == (None, None)
     assert "was not applied. This refutes the declared mechanism, not epsilon-DP" in row.reason
     assert "With the model's answers: " in row.reason
-    assert verify(seal(dropped), lake, InProcess()).finding is Finding.REPRODUCED
+    assert verify(seal(dropped), unchanged, InProcess()).finding is Finding.REPRODUCED
 
 
 @pytest.mark.parametrize(
@@ -130,39 +149,44 @@ def test_a_night_reads_the_file_beside_the_answers(tmp_path):
         (MemoryError("row 7"), "the reading failed: it ended with MemoryError"),
     ],
 )
-def test_a_file_that_cannot_be_read_costs_no_audit(tmp_path, error, said, caplog):
-    lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
+def test_a_file_that_cannot_be_read_costs_no_audit(responses, error, said, caplog):
     with patch("workers.audit.file_labels.read_leaves", side_effect=error):
-        row = audited(lake)
+        row = audited(responses)
     assert row.status is Status.EVALUATED
     assert row.verdict != "violated"
     assert (row.file_unread or "").startswith(said)
     assert "row 7" not in row.model_dump_json()
     assert ("row 7" in caplog.text) == isinstance(error, MemoryError)
-    with (
-        patch("workers.audit.file_labels.read_leaves", side_effect=TransientError("Later.")),
-        pytest.raises(TransientError),
-    ):
-        audited(lake)
 
 
-def test_only_so_many_values_are_read_and_only_for_a_declared_response(tmp_path):
-    lake = small_lake(tmp_path, privacy=declared(1.0, mechanism=RESPONSE), features=NUMERIC)
+def test_storage_that_is_away_is_tried_again_and_only_so_many_values_are_read(responses, tmp_path):
+    """And only for a declared response."""
+    away = patch("workers.audit.file_labels.read_leaves", side_effect=TransientError("Later."))
+    with away, pytest.raises(TransientError):
+        audited(responses)
     with patch("workers.audit.file_labels._MOST_VALUES", 100):
-        assert "are more than 100 values" in (audited(lake).file_unread or "")
+        assert "are more than 100 values" in (audited(responses).file_unread or "")
+    lake = copied(responses, tmp_path)
     edit_manifest(lake, "good", DAY, privacy=declared(0.5))
     row = audited(lake)
     assert (row.file_unread, row.file_records, row.file_labels_read) == (None, None, None)
 
 
-def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(tmp_path):
+def test_of_persons_changed_labels_say_nothing_and_unchanged_ones_all(
+    unchanged, responses, tmp_path
+):
     """One coin for all rows of a person would read as many coins that fell alike."""
-    persons = PLAN.model_copy(update={"privacy_unit": "city"})
-    changed = read(lake_of(tmp_path / "changed", epsilon=3.0), persons)
-    assert (changed.response, changed.code) == (None, None)
-    assert "a person's labels may share one coin" in changed.sentence
-    unchanged = read(lake_of(tmp_path / "unchanged"), persons)
-    assert unchanged.code is ReasonCode.MECHANISM_NOT_APPLIED
+    found = read(responses, PERSONS)
+    assert (found.response, found.code) == (None, None)
+    assert "a person's labels may share one coin" in found.sentence
+    assert read(unchanged, PERSONS).code is ReasonCode.MECHANISM_NOT_APPLIED
+    # Declared for a city, three coins that all fell alike are no sign.
+    lake = copied(unchanged, tmp_path)
+    edit_both(lake, privacy=ANSWERED | {"unit": "city"})
+    found = read(lake, PERSONS)
+    assert (found.are_the_tables, found.code) == (True, None)
+    edit_both(lake, privacy=ANSWERED | {"unit": "customer"})
+    assert read(lake).code is None
 
 
 @pytest.mark.slow
@@ -177,39 +201,38 @@ def test_too_few_changes_refute_it_and_more_do_not(tmp_path):
     assert read(lake_of(tmp_path / "more", epsilon=0.3)).code is None
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"privacy": declared(1.0)},
-        {"label": BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}},
-    ],
-)
-def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(tmp_path, changes):
-    lake = lake_of(tmp_path)
-    for day in (EVE, DAY):
-        edit_manifest(lake, "good", day, **changes)
+def test_nothing_is_refuted_where_no_coins_of_the_tables_labels_are_declared(
+    unchanged, responses, tmp_path
+):
+    lake = copied(unchanged, tmp_path / "none")
+    edit_both(lake, privacy=declared(1.0))
     found = read(lake)
-    assert found.are_the_tables
-    assert found.code is None
+    assert (found.are_the_tables, found.code) == (True, None)
+    for of, the_tables in ((unchanged, True), (responses, False)):
+        lake = copied(of, tmp_path / str(the_tables))
+        edit_both(lake, label=MADE)
+        found = read(lake)
+        assert (found.are_the_tables, found.code) == (the_tables, None)
+    assert found.sentence.endswith(
+        "So training did not read the table's labels: see its manifest's label.state."
+    )
 
 
-def test_a_model_whose_categories_were_ordered_by_labels_is_not_evaluated(tmp_path):
-    found = read(small_lake(tmp_path))
+def test_of_categories_that_are_columns_unchanged_labels_refute_it(template, tmp_path):
+    """A model whose categories were ordered by labels is not evaluated."""
+    found = read(lake_of(tmp_path, features=FEATURES, parameters=ONE | {"one_hot_max_size": 3}))
+    assert (found.code, found.trees) == (ReasonCode.MECHANISM_NOT_APPLIED, 40)
+    found = read(template)
     assert found.response is None
     assert "hold whole sums" in found.why
     assert found.sentence.endswith("That does not show that it gives none away.")
 
 
-def test_of_categories_that_are_columns_unchanged_labels_refute_it(tmp_path):
-    found = read(lake_of(tmp_path, features=FEATURES, parameters=ONE | {"one_hot_max_size": 3}))
-    assert found.code is ReasonCode.MECHANISM_NOT_APPLIED
-    assert found.trees == 40
-
-
 @pytest.mark.slow
-def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(tmp_path):
+def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(unchanged, tmp_path):
     """A team whose table holds its responses, and which has not said so, applied the mechanism."""
-    lake = lake_of(tmp_path, label=BINARY)
+    lake = copied(unchanged, tmp_path)
+    edit_both(lake, label=BINARY.model_dump())
     found = read(lake)
     assert (found.are_the_tables, found.refuted, found.holds, found.code) == (True, 1.0, None, None)
     assert found.sentence.endswith(
@@ -222,31 +245,20 @@ def test_unchanged_labels_accuse_only_where_the_table_holds_the_secret_ones(tmp_
 
 
 @pytest.mark.slow
-def test_a_night_names_labels_that_training_read_in_place_of_the_tables(tmp_path):
+def test_a_night_names_labels_that_training_read_in_place_of_the_tables(unchanged, tmp_path):
     """Another model's answers and denoised responses look alike, so that neither is a doubt."""
-    lake = lake_of(tmp_path)
-    kept = audited(lake)
-    rows = pl.col("delay") > 0.0
+    lake = copied(unchanged, tmp_path)
+    late = (pl.col("delay") > 0.0).cast(pl.Int64)
     for seed, day in enumerate((EVE, DAY)):
         table = label_rows(2_800, seed=seed, chances=(0.7, 0.3))
-        answers = table.with_columns(late=rows.cast(pl.Int64))
-        put_labels(lake, day, answers, row_group_size=512)
+        put_labels(lake, day, table.with_columns(late=late), row_group_size=512)
         recipe = Recipe("good", "flights", SECRET, NUMERIC, None, ANSWERED, ONE)
         train(lake, TrainingJob(recipe, day, seed=1))
         put_labels(lake, day, table, row_group_size=512)
     row = audited(lake)
-    assert row.verdict != kept.verdict == "violated"
+    assert row.verdict != "violated"
     assert (row.file_epsilon_low, row.file_unread) == (None, None)
     assert "training read other ones, such as another model's answers" in row.reason
-
-
-@pytest.mark.slow
-def test_one_coin_of_a_person_accuses_nobody(tmp_path):
-    """Declared for a city, three coins that all fell alike are no sign."""
-    persons = PLAN.model_copy(update={"privacy_unit": "city"})
-    found = read(lake_of(tmp_path / "city", unit="city"), persons)
-    assert (found.are_the_tables, found.code) == (True, None)
-    assert read(lake_of(tmp_path / "holder", unit="customer")).code is None
 
 
 PRIOR = "randomized_response_with_prior"
@@ -279,21 +291,10 @@ def test_the_declared_channel_is_what_the_labels_are_held_against(
 
 
 @pytest.mark.slow
-def test_a_table_said_to_hold_what_training_read_and_does_not_is_named(tmp_path):
-    lake = lake_of(tmp_path, epsilon=1.0)
-    made = BINARY.model_dump() | {"state": {"privatised_by": RESPONSE}}
-    for day in (EVE, DAY):
-        edit_manifest(lake, "good", day, label=made)
-    found = read(lake)
-    assert (found.are_the_tables, found.code) == (False, None)
-    assert found.sentence.endswith(
-        "So training did not read the table's labels: see its manifest's label.state."
-    )
-
-
-@pytest.mark.slow
-def test_another_table_and_other_leaves_are_not_evaluated(tmp_path):
-    lake = lake_of(tmp_path)
+def test_another_table_other_leaves_and_a_file_that_has_changed_are_not_evaluated(
+    unchanged, tmp_path
+):
+    lake = copied(unchanged, tmp_path / "table")
     put_labels(lake, DAY, label_rows(2_800, seed=9), row_group_size=512)
     assert read(lake).why == "its first tree's sums are not whole"
     steps = lake_of(tmp_path / "steps", parameters=ONE | {"leaf_estimation_iterations": 5})
@@ -302,13 +303,8 @@ def test_another_table_and_other_leaves_are_not_evaluated(tmp_path):
         tmp_path / "gradient", parameters=ONE | {"leaf_estimation_method": "Gradient"}
     )
     assert read(gradient).why.startswith("it was not trained for one binary label")
-
-
-@pytest.mark.slow
-def test_a_file_that_has_changed_since_is_refused(tmp_path):
-    lake = lake_of(tmp_path)
+    lake = copied(unchanged, tmp_path / "file")
     record = recorded(lake)
-    other = lake_of(tmp_path / "other", parameters=ONE | {"iterations": 20})
-    replace_model(lake, "good", DAY, other.read("models/good/day=2026-03-02/model.cbm"))
+    replace_model(lake, "good", DAY, steps.read("models/good/day=2026-03-02/model.cbm"))
     with pytest.raises(TerminalError, match="has changed since the audit"):
         read_stored(record, lake, InProcess(), b"")

@@ -3,6 +3,7 @@
 Worlds have 20,000 rows in the slow lane; seeds [r, 7].
 """
 
+import dataclasses
 import datetime as dt
 import hashlib
 import hmac
@@ -14,8 +15,6 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -172,15 +171,17 @@ def test_an_unflipped_segment_is_a_doubt_until_it_is_named():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [3_000, 20_000])
-def test_a_prior_is_a_doubt_until_its_top_labels_are_named(rows):
-    """R = 40: undeclared never violated; declared as often as 0.05 allows."""
+def test_a_prior_is_a_doubt_until_its_top_labels_are_named():
+    """R = 40: undeclared, 3,000 rows suffice for a doubt; declared, 20,000 accuse as is allowed."""
     accused = 0
     for run in range(40):
-        random = np.random.default_rng([run, 7])
-        table = with_prior(honest(random, rows), random)
-        assert verdict(table.drop("top")) == "inconclusive reads_more"
-        accused += verdict(table, reads=("top",)) == "violated this_night"
+        small, large = (
+            with_prior(honest(random, rows), random)
+            for rows in (3_000, 20_000)
+            for random in [np.random.default_rng([run, 7])]
+        )
+        assert verdict(small.drop("top")) == "inconclusive reads_more"
+        accused += verdict(large, reads=("top",)) == "violated this_night"
     assert accused <= binom.isf(1e-3, 40, 0.05)
 
 
@@ -240,30 +241,31 @@ def test_a_day_of_the_demo_and_its_broken_day(tmp_path):
         assert verdict(table, record="row", time=None, declared=Declared(claim)) == said
 
 
-@settings(max_examples=5, deadline=None)
-@given(
-    st.randoms(use_true_random=False),
-    st.sampled_from(["permuted", "float", "text", "flag", "renamed"]),
-)
-def test_order_names_and_types_change_no_verdict(random, change):
+def test_order_names_and_types_change_no_verdict():
     day = honest(np.random.default_rng([8, 7]), 800)
     before = judge(day)
-    other = {
-        "permuted": day.sample(fraction=1.0, shuffle=True, seed=random.randrange(99)),  # type: ignore[attr-defined]
-        "float": day.with_columns(pl.col("y", "z").cast(pl.Float64)),
-        "text": day.with_columns(pl.format(" {} ", "y").alias("y"), pl.col("z").cast(pl.String)),
-        "flag": day.with_columns(pl.col("y").cast(pl.Boolean)),
-        "renamed": day.with_columns(pl.col("y", "z").replace_strict({0: "no", 1: "an"})),
-    }[change]
-    after = judge(other)
-    assert (after.verdict, after.found, after.code) == (before.verdict, after.found, before.code)
-    assert after.found.pvalues == before.found.pvalues
+    for other in (
+        day.sample(fraction=1.0, shuffle=True, seed=3),
+        day.sort("y", "z"),
+        day.with_columns(pl.col("y", "z").cast(pl.Float64)),
+        day.with_columns(pl.format(" {} ", "y").alias("y"), pl.col("z").cast(pl.String)),
+        day.with_columns(pl.col("y").cast(pl.Boolean)),
+        day.with_columns(pl.col("y", "z").replace_strict({0: "no", 1: "an"})),
+    ):
+        after = judge(other)
+        assert (after.verdict, after.code) == (before.verdict, before.code)
+        assert dataclasses.asdict(after.found) == dataclasses.asdict(before.found)
 
 
-def test_a_sorted_table_accuses_nobody():
+def test_neither_a_sorted_table_nor_rows_of_few_values_accuse_anybody():
+    """Many rows are alike, and which of these are held against each other follows from no coin."""
     day = honest(np.random.default_rng([9, 7]), 3_000).sort("y", "z")
-    assert verdict(day) == "not_refuted None"
     assert verdict(day, record="row", time=None) == "not_refuted None"
+    for run in range(3):
+        day = honest(np.random.default_rng([run, 7]), 3_000)
+        few = day.select("y", "z", hour=pl.col("time").dt.hour())
+        judged = judge(few, record="row", time=None)
+        assert judged.code is not ReasonCode.RECORDS_REPEAT
 
 
 def test_copies_are_no_records_and_repeats_are_said():
@@ -277,34 +279,20 @@ def test_copies_are_no_records_and_repeats_are_said():
     assert "spends epsilon again" in judge(fresh).remarks[0]
 
 
-@pytest.mark.parametrize(("nights", "least"), [(1, None), (7, 1.6), (15, 2.5)])
-def test_records_privatised_afresh_are_counted_and_voted(nights, least):
+def test_records_privatised_afresh_are_counted_and_voted():
     """Of n answers at epsilon 1 the most frequent one is right as often as at a larger epsilon."""
-    random = np.random.default_rng([3, 7])
+    random, nights = np.random.default_rng([3, 7]), 7
     day = honest(random, 4_000)
+    true = day["y"].to_numpy()
     made = [
-        day.with_columns(
-            z=pl.Series(RandomizedResponse(1.0, 2).sample(day["y"].to_numpy(), random))
-        )
+        day.with_columns(z=pl.Series(RandomizedResponse(1.0, 2).sample(true, random)))
         for _ in range(nights)
     ]
     judged = judge(pl.concat(made))
     assert (judged.records, verdict(judged)) == (4_000, "not_refuted None")
     lost = re.findall(r"at least ([0-9.]+) is lost", " ".join(judged.remarks))
-    if least is None:
-        assert not lost
-    else:
-        right = float(binom.sf(nights // 2, nights, math.e / (1 + math.e)))
-        assert least < float(lost[0]) < math.log(right / (1 - right))
-
-
-def test_rows_of_few_values_are_no_copies():
-    """Many rows are alike, and which of these are held against each other follows from no coin."""
-    for run in range(5):
-        day = honest(np.random.default_rng([run, 7]), 3_000)
-        few = day.select("y", "z", hour=pl.col("time").dt.hour())
-        judged = judge(few, record="row", time=None)
-        assert judged.code is not ReasonCode.RECORDS_REPEAT
+    right = float(binom.sf(nights // 2, nights, math.e / (1 + math.e)))
+    assert 1.6 < float(lost[0]) < math.log(right / (1 - right))
 
 
 def test_no_coin_decides_which_rows_are_searched(monkeypatch):
@@ -315,8 +303,10 @@ def test_no_coin_decides_which_rows_are_searched(monkeypatch):
 
 
 def test_missing_labels_and_columns_that_are_the_label_are_said():
-    day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(copy=pl.col("y"))
+    """A missing released label can leak."""
+    day = honest(np.random.default_rng([2, 7]), 3_000)
     holes = day.with_columns(
+        copy=pl.col("y"),
         y=pl.when(pl.col("id") % 10 == 0).then(None).otherwise("y"),
         z=pl.when(pl.col("id") % 3 == 0).then(None).otherwise("z"),
     )
@@ -329,10 +319,6 @@ def test_missing_labels_and_columns_that_are_the_label_are_said():
             "labels."
         ),
     )
-
-
-def test_a_missing_released_label_can_leak():
-    day = honest(np.random.default_rng([2, 7]), 3_000)
     only = pl.when((pl.col("y") == 1) & (pl.col("id") % 10 == 0)).then(None).otherwise("z")
     assert verdict(day.with_columns(z=only)) == "violated this_night"
 
@@ -349,7 +335,7 @@ def with_hours(random, rows):
 def test_a_job_that_released_nothing_for_some_hours_is_a_doubt():
     """Then missing labels are more often of one class, which a bet on them alone would accuse."""
     stopped = pl.when(pl.col("time").dt.hour() < 3).then(None)
-    for run in range(5):
+    for run in range(2):
         random = np.random.default_rng([run, 7])
         day = with_hours(random, 6_000)
         gaps = day.with_columns(z=stopped.otherwise("z"))
@@ -371,9 +357,9 @@ def test_few_labels_and_one_class_are_inconclusive():
     assert "Every true label" in one.reason
 
 
-@pytest.mark.parametrize(
-    ("change", "question", "words"),
-    [
+def test_what_cannot_be_compared_is_refused():
+    day = honest(np.random.default_rng([2, 7]), 3_000)
+    for change, question, words in (
         ({}, {"true": "w"}, "there is no column 'w'"),
         ({}, {"record": "w"}, "there is no column 'w'"),
         ({}, {"released": "y"}, "'y' is named twice"),
@@ -383,12 +369,9 @@ def test_few_labels_and_one_class_are_inconclusive():
         ({"y": pl.col("id")}, {}, "3,000 classes"),
         ({}, {"reads": ("x",)}, "3,000 strata"),
         ({"z": pl.concat_list("z")}, {}, "stored as List"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(change, question, words):
-    day = honest(np.random.default_rng([2, 7]), 3_000).with_columns(**change)
-    with pytest.raises(NotEvaluableError, match=words):
-        judge(day, **question)
+    ):
+        with pytest.raises(NotEvaluableError, match=words):
+            judge(day.with_columns(**change), **question)
 
 
 def test_parquet_csv_and_delta_are_read_alike(tmp_path):

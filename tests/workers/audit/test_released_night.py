@@ -39,11 +39,11 @@ DECLARED = Privacy(
 )
 
 
-def night(folder, day, truth, *, rows=3_335):
-    """Write one day of randomized response at `truth` below a folder of days, and return it."""
+def table_of(day, truth, *, rows=3_335):
+    """Return one day of randomized response at `truth`."""
     random = np.random.default_rng([day.toordinal(), 7])
     true = random.integers(0, 2, rows)
-    table = pl.DataFrame(
+    return pl.DataFrame(
         {
             "id": np.arange(rows) + day.toordinal() * rows,
             "age": random.integers(18, 90, rows),
@@ -51,8 +51,13 @@ def night(folder, day, truth, *, rows=3_335):
             "z": RandomizedResponse(truth, 2).sample(true, random),
         }
     )
+
+
+def night(folder, day, truth, **changes):
+    """Write such a day below a folder of days, and return it."""
     place = folder / f"day={day}"
     place.mkdir(parents=True)
+    table = table_of(day, truth, **changes)
     table.write_parquet(place / "rows.parquet")
     return table
 
@@ -86,38 +91,34 @@ def test_an_honest_night_is_a_record_with_figures_and_is_verified(tmp_path):
     assert verify(stored, Lake("/nowhere"), InProcess()).finding is Finding.REPRODUCED
 
 
+def together(folder, tables):
+    """Return what nights of these tables say together, in their order."""
+    records = []
+    for number, table in enumerate(tables):
+        day = DAY + dt.timedelta(days=number)
+        place = folder / "labels" / f"day={day}"
+        place.mkdir(parents=True)
+        table.write_parquet(place / "rows.parquet")
+        records.append(audited(request(folder / "labels"), day))
+    warehouse = Warehouse(str(folder / "warehouse"))
+    commit_nights(warehouse, records)
+    return with_windows(warehouse, warehouse.current(every_secret=True)).sort("day")
+
+
 def test_nights_together_refute_what_one_night_does_not(tmp_path):
     """Truth 1.1, declared 1, 3,335 labels a night: the nights together refute it."""
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    words = []
-    for number in range(6):
-        day = DAY + dt.timedelta(days=number)
-        night(tmp_path / "labels", day, 1.1)
-        commit_nights(warehouse, [audited(request(tmp_path / "labels"), day)])
-        current = with_windows(warehouse, warehouse.current(every_secret=True))
-        last = current.filter(pl.col("day") == day).row(0, named=True)
-        words.append((last["verdict_together"], last["reason_code_together"]))
+    days = [DAY + dt.timedelta(days=number) for number in range(6)]
+    found = together(tmp_path, [table_of(day, 1.1) for day in days])
+    words = found.select("verdict_together", "reason_code_together").rows()
     assert ("violated", "nights_together") in words
     assert words[-1][0] == "violated"
 
 
 def test_a_table_that_comes_again_adds_nothing_to_its_first_night(tmp_path):
     """The same lucky coins, seen on ten nights, are one night's."""
-    first = night(tmp_path / "labels", DAY, 1.04)
-    warehouse = Warehouse(str(tmp_path / "warehouse"))
-    for number in range(10):
-        day = DAY + dt.timedelta(days=number)
-        if number:
-            (tmp_path / "labels" / f"day={day}").mkdir()
-            first.write_parquet(tmp_path / "labels" / f"day={day}" / "rows.parquet")
-        commit_nights(warehouse, [audited(request(tmp_path / "labels"), day)])
-    last = (
-        with_windows(warehouse, warehouse.current(every_secret=True))
-        .sort("day")
-        .row(-1, named=True)
-    )
-    assert last["nights_averaged"]
-    assert last["verdict_together"] != "violated"
+    found = together(tmp_path, [table_of(DAY, 1.04)] * 10)
+    assert found["nights_averaged"][-1]
+    assert found["verdict_together"][-1] != "violated"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -73,14 +73,11 @@ def own_encoding(payload_type, payload):
     return b" ".join(parts)
 
 
-def test_the_example_of_the_protocol():
+def test_the_encoding_is_that_of_the_protocol():
     encoded = pre_authentication_encoding("http://example.com/HelloWorld", b"hello world")
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
-
-
-@pytest.mark.parametrize("payload", [b"", b"x", PAYLOAD, bytes(range(256)) * 5])
-def test_the_encoding_is_that_of_the_protocol(payload):
-    assert pre_authentication_encoding(TYPE, payload) == own_encoding(TYPE.encode(), payload)
+    for payload in (b"", b"x", PAYLOAD, bytes(range(256)) * 5):
+        assert pre_authentication_encoding(TYPE, payload) == own_encoding(TYPE.encode(), payload)
 
 
 def test_an_envelope_is_verified_by_another_implementation(key):
@@ -118,23 +115,18 @@ def test_a_changed_payload_type_or_signature_is_said(key):
     assert one["sig"].endswith("==")
     other = one["sig"][:-3] + letters[letters.index(one["sig"][-3]) ^ 1] + "=="
     assert base64.b64decode(other) == base64.b64decode(one["sig"])
-    changes = [
+    for change in (
         {"payload": base64.b64encode(PAYLOAD + b" ").decode()},
         {"payload": envelope["payload"][:-1] + "\n"},
-        {"payload": "ä"},
         {"payload": 7},
         {"payloadType": "text/plain"},
         {"signatures": [one | {"sig": base64.b64encode(flipped).decode()}]},
-        {"signatures": [one | {"sig": one["sig"].replace("=", "")}]},
         {"signatures": [one | {"sig": other}]},
         {"signatures": [one | {"keyid": [one["keyid"]]}]},
-        {"signatures": [one | {"keyid": None}]},
         {"signatures": [one, one]},
-        {"signatures": []},
         {"signatures": None},
-        {"signatures": [one, {"keyid": "0" * 64, "sig": one["sig"]}]},
-    ]
-    for change in changes:
+        {"more": 1},
+    ):
         with pytest.raises(UntrustedSignatureError):
             verified_payload(canonical_json(envelope | change) + b"\n", [trusted])
 
@@ -154,22 +146,16 @@ def test_a_wrong_key_is_said(key, tmp_path):
         verified_payload(claimed, [other])
 
 
-def test_a_key_pair_has_mode_600_and_is_never_overwritten(key):
+def test_a_key_pair_is_its_owners_alone_and_is_never_overwritten(key):
     assert key.stat().st_mode & 0o777 == 0o600
     before = key.read_bytes()
     with pytest.raises(TerminalError, match="exists already"):
         make_key_pair(key)
     assert key.read_bytes() == before
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o700, 0o620])
-def test_a_private_key_that_others_may_use_is_refused(key, mode):
-    key.chmod(mode)
-    with pytest.raises(TerminalError, match=f"has mode {mode:o}.*set mode 600"):
-        read_private_key(str(key))
-
-
-def test_a_read_only_private_key_signs(key):
+    for mode in (0o640, 0o604, 0o700, 0o620):
+        key.chmod(mode)
+        with pytest.raises(TerminalError, match=f"has mode {mode:o}.*set mode 600"):
+            read_private_key(str(key))
     key.chmod(0o400)
     data, trusted = sign(key)
     assert verified_payload(data, [trusted]) == PAYLOAD
@@ -204,14 +190,10 @@ def test_absent_and_foreign_keys_are_said(key, tmp_path):
 
 
 def test_a_public_key_of_another_kind_is_refused(tmp_path):
-    file = tmp_path / "signer.pub"
-    for key in (
-        rsa.generate_private_key(65537, 2048).public_key(),
-        ec.generate_private_key(ec.SECP256R1()).public_key(),
-    ):
-        file.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-        with pytest.raises(TerminalError, match="of a kind that signs no evidence"):
-            read_public_key(file)
+    file, key = tmp_path / "signer.pub", ec.generate_private_key(ec.SECP256R1()).public_key()
+    file.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    with pytest.raises(TerminalError, match="of a kind that signs no evidence"):
+        read_public_key(file)
 
 
 def test_a_private_key_is_in_no_error(key):
@@ -293,17 +275,12 @@ def signed_bundle(payload):
 
 
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_a_bundle_verifies_with_the_public_key_alone(made):
-    found = verified(make_bundle(made, KEY))
-    assert found.made == made
-    assert type(found.made) is type(made)
+def test_a_bundle_verifies_with_the_public_key_alone_and_a_changed_byte_is_found(made):
+    bundle = make_bundle(made, KEY)
+    found = verified(bundle)
+    assert (found.made, type(found.made)) == (made, type(made))
     assert found.result == ("PASSED" if isinstance(made, Statement) else made.audit.verdict)
     assert found.recomputed is (True if isinstance(made, Statement) else None)
-
-
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_a_changed_byte_is_found(made):
-    bundle = make_bundle(made, KEY)
     for place in range(0, len(bundle), max(1, len(bundle) // 150)):
         changed = bytearray(bundle)
         changed[place] ^= 1 + place % 7
@@ -313,18 +290,14 @@ def test_a_changed_byte_is_found(made):
 
 def test_cut_added_and_formatted_bytes_are_found():
     bundle = make_bundle(statement(), KEY)
-    parsed = json.loads(bundle)
     for other in (
         bundle[:-1],
         bundle + b"\n",
-        b" " + bundle,
-        bundle[: len(bundle) // 2],
         b"",
         b"[]",
         b"\xff\xfe",
         b"[" * 100_000,
-        json.dumps(parsed, indent=2).encode(),
-        canonical_json(parsed | {"more": 1}) + b"\n",
+        json.dumps(json.loads(bundle), indent=2).encode(),
         bundle.replace(b'"payload":', b'"payload":"","payload":'),
     ):
         with pytest.raises(UntrustedSignatureError) as refused:
@@ -343,7 +316,6 @@ def test_a_signer_that_contradicts_itself_is_found():
         content | {"predicate": predicate | {"result": "FAILED"}},
         content | {"predicate": predicate | {"expires_at": "2099-01-01T00:00:00+00:00"}},
         content | {"predicate": predicate | {"more": 1}},
-        content | {"predicate": {}},
         content | {"predicate": []},
         content | {"subject": content["subject"][1:]},
         content | {"predicateType": record["predicateType"]},
@@ -354,22 +326,16 @@ def test_a_signer_that_contradicts_itself_is_found():
         [],
         b"\xff",
         json.dumps(content, indent=1).encode(),
-        attest(statement()).replace(b'"_type":', b'"_type":"","_type":'),
     ):
         with pytest.raises(UntrustedSignatureError) as refused:
             verified(signed_bundle(other))
         assert refused.value.what == "altered"
 
 
-def test_the_words_are_this_versions_whatever_the_signer_says():
+def test_words_are_this_versions_and_columns_of_another_version_are_said():
     content = json.loads(attest(statement()))
     content["predicate"]["words"] = {"verdict": "The model is private."}
-    found = verified(signed_bundle(content))
-    assert "not refuted" in found.words["verdict"]
-
-
-def test_columns_of_another_version_are_said():
-    content = json.loads(attest(statement()))
+    assert "not refuted" in verified(signed_bundle(content)).words["verdict"]
     content["predicate"]["statement"]["later"] = 1
     with pytest.raises(UntrustedSignatureError, match="version of privaudit that signed it"):
         verified(signed_bundle(content))

@@ -18,9 +18,8 @@ from tests.support.two_models import REQUESTS, lake_of_two
 from workers.audit.request import Request
 from workers.audit.run import find_inputs
 from workers.labels.shards import Piece
-from workers.looks.hashed_kinds import HashedKinds
 from workers.looks.listed import LOOKS, added, check_looks, remarks_of_looks
-from workers.looks.look import Findings, Look, Looks
+from workers.looks.look import Findings, Look
 from workers.looks.training_rows import TrainingRows
 from workers.plan import TrainingSampling
 from workers.scan.partial_results import LabelPass, PartialResult
@@ -153,9 +152,3 @@ def test_looks_refuse_and_remark_in_the_order_of_the_list(monkeypatch):
         with pytest.raises(ZeroDivisionError, match=name):
             check_looks(saw, before_counting=early)
     check_looks(findings({}))
-
-
-def test_a_look_is_found_among_others():
-    looks: Looks = {TrainingRows: TrainingRows(3)}
-    assert TrainingRows.among(looks) == TrainingRows(3)
-    assert HashedKinds.among(looks) is None

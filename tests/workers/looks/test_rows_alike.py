@@ -77,11 +77,16 @@ def test_rows_made_distinct_in_one_arm_are_compared_with_none(tmp_path, made_dis
 
 
 def test_a_column_that_names_persons_is_said_where_their_features_tell_them_too(tmp_path):
+    """Also under a rule: `bucket(person, 5) = 0` holds out whole persons, of a fifth the rows."""
     random = np.random.default_rng(341)
     named = persons(random)
     frame = with_features(named, random).with_columns(named["person"])
-    row = audit_table(tmp_path, frame, epsilon=0.5, context=FEATURES)
+    row = audit_table(tmp_path / "named", frame, epsilon=0.5, context=FEATURES)
     assert 'Set plan.privacy_unit to "person"' in row.reason
+    rule = {"holdout": "bucket(person, 5) = 0"}
+    row = audit_table(tmp_path / "rule", named.drop("split"), epsilon=0.5, **rule)
+    assert row.detail == "held_out_together", row.reason
+    assert "'person'" in row.reason
 
 
 def test_whoever_is_held_out_with_all_rows_is_no_control_in_public_either():
@@ -146,15 +151,6 @@ def test_a_holdout_by_row_is_never_refused_and_its_leak_is_found(tmp_path):
     assert row.verdict == "violated", row.reason
 
 
-def test_the_unit_that_is_named_is_audited(tmp_path):
-    frame = persons(np.random.default_rng(323))
-    plan = Plan(repetitions=4, privacy_unit="person")
-    row = audit_table(tmp_path, frame, epsilon=4.0, unit="person", plan=plan)
-    # On the holdout, this world's target answers as its proxy.
-    assert (row.status, row.verdict) == ("evaluated", "inconclusive"), row.reason
-    assert row.detail == "answers_as_proxy"
-
-
 def _bucketed(random, buckets):
     """A column by which rows were held out, that says nothing else of them."""
     held = pl.col("split") == "holdout"
@@ -173,15 +169,6 @@ def test_a_column_that_only_deals_rows_is_no_person(tmp_path, buckets):
         frame = frame.with_columns(bucket=_bucketed(random, buckets))
         row = audit_table(tmp_path / str(number), frame, epsilon=0.5)
         assert row.status == "evaluated", row.reason
-
-
-def test_the_columns_rule_is_looked_at_too(tmp_path):
-    """`bucket(person, 5) = 0` holds out whole persons: the rows of a fifth of them."""
-    random = np.random.default_rng(325)
-    frame = persons(random, by="person")
-    row = audit_table(tmp_path, frame.drop("split"), epsilon=0.5, holdout="bucket(person, 5) = 0")
-    assert row.detail == "held_out_together", row.reason
-    assert "'person'" in row.reason
 
 
 def test_a_lakes_column_that_no_model_takes_is_read_and_its_damage_is_nobodys(tmp_path):
@@ -240,13 +227,17 @@ def logged(random, *, twice, events=3_000, epsilon=2.0, prior=None):
 
 @pytest.mark.slow
 def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path):
-    """Randomized response at 2 for each copy: 20 audits with and without copies, seed 330."""
+    """Randomized response at 2 for each copy: 20 audits with and without copies, seed 330.
+
+    Predictions of memorised rows tell the arms: without features no rows are near.
+    """
     accused, said, without = 0, 0, 0
     for number in range(20):
         random = np.random.default_rng([330, number])
         row = audit_table(tmp_path / f"a{number}", logged(random, twice=1.0), epsilon=2.0)
         accused += row.verdict == "violated"
         said += "rows_repeated" in (row.remarks or ())
+        assert "resemble" not in row.reason
         row = audit_table(tmp_path / f"b{number}", logged(random, twice=0.0), epsilon=2.0)
         without += "rows_repeated" in (row.remarks or ())
     assert accused >= 10  # what the remark is for
@@ -254,21 +245,13 @@ def test_rows_that_were_logged_twice_are_said_beside_the_verdict(tmp_path):
     assert without == 0
 
 
-def test_a_tenth_of_the_rows_twice_is_enough(tmp_path):
-    row = audit_table(tmp_path, logged(np.random.default_rng(331), twice=0.1), epsilon=2.0)
+def test_a_tenth_of_the_rows_twice_is_enough_and_answers_of_forests_are_none(tmp_path):
+    row = audit_table(tmp_path / "a", logged(np.random.default_rng(331), twice=0.1), epsilon=2.0)
     assert "rows_repeated" in (row.remarks or ())
-
-
-def test_answers_of_forests_are_no_rows_logged_twice(tmp_path):
-    said = dict(
-        zip(
-            ("p_today", "p_yesterday", "clicked", "split"),
-            of_forests(np.random.default_rng(344)),
-            strict=True,
-        )
-    )
+    columns = ("p_today", "p_yesterday", "clicked", "split")
+    said = dict(zip(columns, of_forests(np.random.default_rng(344)), strict=True))
     said["split"] = np.where(said["split"], "train", "holdout")
-    row = audit_table(tmp_path, pl.DataFrame(said), epsilon=8.0)
+    row = audit_table(tmp_path / "b", pl.DataFrame(said), epsilon=8.0)
     assert "rows_repeated" not in (row.remarks or ())
 
 
@@ -309,13 +292,6 @@ def test_near_copies_of_training_rows_in_the_holdout_are_told(tmp_path, jitter):
         rows = pl.concat([frame, beside])
         row = audited_scores(tmp_path / split, rows, context=["delay", "hour", "city"])
         assert ("Holdout rows resemble training rows too often" in row.reason) == told, row.reason
-
-
-def test_without_features_no_rows_are_near(tmp_path):
-    """Predictions of memorised rows tell the arms, and would tell them of honest rows, too."""
-    random = np.random.default_rng(337)
-    row = audit_table(tmp_path, logged(random, twice=1.0), epsilon=2.0)
-    assert "resemble" not in row.reason
 
 
 def test_what_was_found_adds():

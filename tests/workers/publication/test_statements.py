@@ -1,3 +1,4 @@
+import contextlib
 import datetime as dt
 import pathlib
 import shutil
@@ -43,10 +44,11 @@ def put(statements, row, limit=1.0):
     return made
 
 
-def test_a_day_is_published_once(statements, exact):
+def test_a_day_is_published_once_also_if_its_labels_changed(statements, exact):
+    """That there is a second statement would tell that labels changed."""
     (first,) = put(statements, exact())
-    assert statements.all() == [first]
-    assert put(statements, exact()) == []
+    changed = exact(labels_digest="e" * 64, audit_id="f" * 32, evidence_figure=1)
+    assert put(statements, exact()) == put(statements, changed) == []
     assert statements.all() == [first]
     assert Statements(f"{statements.uri}-none").all() == []
 
@@ -63,14 +65,6 @@ def test_a_table_with_columns_beside_the_text_goes_on(statements, exact):
     (second,) = put(statements, exact(day=DAY + dt.timedelta(days=1)))
     assert statements.all() == [first, second]
     assert "statement_id" in deltalake.DeltaTable(path).to_pyarrow_table().column_names
-
-
-def test_labels_that_changed_publish_nothing_of_themselves(statements, exact):
-    """That there is a second statement would tell that labels changed."""
-    put(statements, exact())
-    changed = exact(labels_digest="e" * 64, audit_id="f" * 32, evidence_figure=1)
-    assert put(statements, changed) == []
-    assert len(statements.all()) == 1
 
 
 def test_a_night_is_one_append_and_what_costs_too_much_is_left_out_alone(statements, exact):
@@ -97,69 +91,68 @@ def test_a_label_is_charged_for_every_statement_that_it_takes_part_in(statements
     assert put(statements, exact(model="m3")) == []  # what is there costs nothing
 
 
-def test_days_that_share_labels_are_charged_together(statements, exact):
-    eve = DAY - dt.timedelta(days=1)
-    put(statements, exact(label_days=(eve, DAY)), limit=0.15)
-    with pytest.raises(OverspentError):
-        put(statements, exact(day=eve), limit=0.15)
-    with pytest.raises(OverspentError, match=r"owners agree\.$"):  # neither outside nor again
-        put(statements, exact(model="other"), limit=0.15)
-    put(statements, exact(day=DAY + dt.timedelta(days=1)), limit=0.15)
+DAYS = [DAY + dt.timedelta(days=ahead) for ahead in range(4)]
+EVE = DAY - dt.timedelta(days=1)
+SCORES, OTHER_TABLE = {"dataset": "s3://scores/ads"}, {"model": "b", "dataset": "/tables/b"}
+UNTOLD = {"holdout_sketch": None}
+_ONE, _NEW = bytes(range(32)), bytes(range(100, 132))
+_AGAIN = {"day": DAYS[2], "holdout_sketch": (_NEW[:20] + _ONE[20:]).hex()}
+CHARGED = {
+    # What is published, with the most that a label may cost and, where it is refused, the words.
+    "days that share labels": [
+        ({"label_days": (EVE, DAY)}, 0.15, None),
+        ({"day": EVE}, 0.15, "cost"),
+        ({"model": "other"}, 0.15, r"owners agree\.$"),  # neither outside nor again
+        ({"day": DAYS[1]}, 0.15, None),
+    ],
+    # The scores of two models lie in a table each, and the labels beside them are the same.
+    "tables outside the lake": [
+        (SCORES, 0.15, None),
+        (OTHER_TABLE, 0.15, "taken to hold the same labels"),
+        (OTHER_TABLE | {"day": EVE}, 0.15, None),
+        ({"model": "b", "dataset": "scores"}, 0.15, None),
+    ],
+    "labels that recur": [
+        ({}, 0.15, None),
+        ({"day": DAYS[3], "labels_recur": True}, 0.15, "cost"),
+        ({"day": DAYS[3]}, 0.15, None),
+    ],
+    # More than half of a holdout suffices; what other models published on those days counts, too.
+    "a holdout that comes again": [
+        ({"day": DAYS[0], "holdout_sketch": _ONE.hex()}, 0.25, None),
+        ({"model": "b", "holdout_sketch": bytes(range(50, 82)).hex()}, 0.25, None),
+        ({"day": DAYS[1], "holdout_sketch": (_NEW[:21] + _ONE[21:]).hex()}, 0.25, None),
+        (_AGAIN, 0.35, r"3 statements that cost 0\.3 .* comes again from"),
+        (_AGAIN, 0.45, None),
+        ({"day": DAYS[3]}, 0.15, None),
+    ],
+    # Conservative: ten nights at the defaults, then names or features are asked for.
+    "nothing tells holdouts apart": [
+        (UNTOLD, 0.15, None),
+        (UNTOLD | {"day": DAYS[1]}, 0.15, r"so it is taken to: name scores\.context"),
+        ({"day": DAYS[1]}, 0.15, "1 statements"),
+        ({"day": DAYS[1], "dataset": "other"}, 0.15, None),
+        (UNTOLD | {"day": DAYS[1]}, 0.25, None),
+    ],
+    # One holdout beside two models' tables: it may come again in the other's on another day.
+    "nor those of tables outside": [
+        (SCORES | UNTOLD, 0.15, None),
+        (OTHER_TABLE | UNTOLD | {"day": DAYS[1]}, 0.15,
+         r"hold the same labels\. Nothing tells whether"),
+        (OTHER_TABLE | {"day": DAYS[1]}, 0.15, r"hold the same labels\.$"),
+    ],
+}  # fmt: skip
 
 
-def test_tables_outside_the_lake_are_charged_together(statements, exact):
-    """The scores of two models lie in a table each, and the labels beside them are the same."""
-    put(statements, exact(dataset="s3://scores/ads"), limit=0.15)
-    with pytest.raises(OverspentError, match="taken to hold the same labels"):
-        put(statements, exact(model="b", dataset="/tables/b"), limit=0.15)
-    put(statements, exact(model="b", dataset="/tables/b", day=DAY - dt.timedelta(1)), limit=0.15)
-    put(statements, exact(model="b", dataset="scores"), limit=0.15)
-
-
-def test_labels_that_recur_are_charged_on_all_days(statements, exact):
-    put(statements, exact(), limit=0.15)
-    later = DAY + dt.timedelta(days=9)
-    with pytest.raises(OverspentError):
-        put(statements, exact(day=later, labels_recur=True), limit=0.15)
-    put(statements, exact(day=later), limit=0.15)
-
-
-def test_labels_of_a_holdout_that_comes_again_are_charged_again(statements, exact):
-    """More than half of it suffices; what other models published on those days counts, too."""
-    one, new = bytes(range(32)), bytes(range(100, 132))
-    days = [DAY + dt.timedelta(days=place) for place in range(4)]
-    put(statements, exact(day=days[0], holdout_sketch=one.hex()), limit=0.25)
-    other = {"model": "b", "day": days[0], "holdout_sketch": bytes(range(50, 82)).hex()}
-    put(statements, exact(**other), limit=0.25)
-    put(statements, exact(day=days[1], holdout_sketch=(new[:21] + one[21:]).hex()), limit=0.25)
-    again = exact(day=days[2], holdout_sketch=(new[:20] + one[20:]).hex())
-    with pytest.raises(OverspentError, match=r"3 statements that cost 0\.3 .* comes again from"):
-        put(statements, again, limit=0.35)
-    put(statements, again, limit=0.45)
-    put(statements, exact(day=days[3]), limit=0.15)
-
-
-def test_where_nothing_tells_holdouts_apart_all_of_the_dataset_are_charged(statements, exact):
-    """Conservative: ten nights at the defaults, then names or features are asked for."""
-    days = [DAY + dt.timedelta(days=place) for place in range(4)]
-    put(statements, exact(day=days[0], holdout_sketch=None), limit=0.15)
-    with pytest.raises(OverspentError, match=r"so it is taken to: name scores\.context"):
-        put(statements, exact(day=days[1], holdout_sketch=None), limit=0.15)
-    with pytest.raises(OverspentError, match="1 statements"):
-        put(statements, exact(day=days[1]), limit=0.15)
-    put(statements, exact(day=days[1], dataset="other"), limit=0.15)
-    put(statements, exact(day=days[1], holdout_sketch=None), limit=0.25)
-
-
-def test_where_nothing_tells_holdouts_apart_tables_outside_are_one_dataset_too(statements, exact):
-    """One holdout beside two models' tables: it may come again in the other's on another day."""
-    untold = {"holdout_sketch": None}
-    put(statements, exact(dataset="s3://scores/ads", **untold), limit=0.15)
-    other = {"model": "b", "dataset": "/tables/b", "day": DAY + dt.timedelta(days=1)}
-    with pytest.raises(OverspentError, match=r"hold the same labels\. Nothing tells whether"):
-        put(statements, exact(**other, **untold), limit=0.15)
-    with pytest.raises(OverspentError, match=r"hold the same labels\.$"):
-        put(statements, exact(**other), limit=0.15)
+@pytest.mark.parametrize("steps", CHARGED.values(), ids=CHARGED)
+def test_statements_that_may_share_labels_are_charged_together(statements, exact, steps):
+    for changes, limit, refused in steps:
+        with (
+            contextlib.nullcontext()
+            if refused is None
+            else pytest.raises(OverspentError, match=refused)
+        ):
+            put(statements, exact(**changes), limit=limit)
 
 
 def test_another_model_file_or_claim_is_another_statement(statements, exact):
@@ -190,19 +183,15 @@ def test_many_writers_at_once_never_charge_more_than_a_label_may_cost(statements
     assert len(refused) == 7
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TerminalError):
-        Statements(str(tmp_path / "file")).check_place()
-    Statements(str(tmp_path / "new")).check_place()
-
-
-def test_the_page_lies_beside_the_statements_and_is_replaced(statements):
+def test_the_page_lies_beside_the_statements_and_is_replaced(statements, tmp_path):
     statements.check_place()
     for text in ("first, and long", "second"):
         assert statements.write_page(text) == f"{statements.uri}/index.html"
         assert pathlib.Path(f"{statements.uri}/index.html").read_text("utf-8") == text
     assert statements.all() == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TerminalError):
+        Statements(str(tmp_path / "file")).check_place()
 
 
 NOISY = {
@@ -211,14 +200,10 @@ NOISY = {
 }  # fmt: skip
 
 
-def facts(made):
-    return made.model_dump(exclude=NOISY)
-
-
 def test_other_labels_change_the_figures_and_what_is_random_alone(exact):
     other = {"labels_digest": "e" * 64, "audit_id": "f" * 32, "evidence_figure": 39_990}
     one, two = statement_of(exact(), KEY), statement_of(exact(**other), KEY)
-    assert facts(one) == facts(two)
+    assert one.model_dump(exclude=NOISY) == two.model_dump(exclude=NOISY)
     assert one.statement_id != two.statement_id
 
 
@@ -294,7 +279,7 @@ def test_the_verdict_follows_from_the_public_figures(exact, changes, verdict, wo
 
 
 def test_what_no_label_changes_makes_two_audits_the_same(exact):
-    assert subject_of(exact(labels_digest="e" * 64, evidence_figure=1)) == subject_of(exact())
-    assert subject_of(statement_of(exact(), KEY)) == subject_of(exact())
+    changed = exact(labels_digest="e" * 64, evidence_figure=1)
+    assert subject_of(changed) == subject_of(statement_of(exact(), KEY)) == subject_of(exact())
     for other in ({"epsilon_public": 0.2}, {"target_sha256": None}, {"model": "b"}):
         assert subject_of(exact(**other)) != subject_of(exact())

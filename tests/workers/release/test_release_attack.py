@@ -43,8 +43,9 @@ def test_columns_become_cells():
     assert (table.columns[0].lower, table.columns[0].upper) == (-5, 99)
     assert table.columns[1].cells is None
     assert table.columns[2].categories == ("A", "B")
-    assert table.records == 3
-    assert table.index("town") == 2
+    assert (table.records, table.index("town")) == (3, 2)
+    with pytest.raises(InvalidInputError, match="column is 'size'"):
+        table.index("size")
 
 
 def test_the_digest_is_that_of_schema_and_cells():
@@ -55,43 +56,23 @@ def test_the_digest_is_that_of_schema_and_cells():
     assert as_table(FRAME.rename({"age": "years"})).digest != same.digest
 
 
-@pytest.mark.parametrize("separator", [",", ";"])
-def test_files_are_read(tmp_path, separator):
-    frame = FRAME.select("age", "town")
-    frame.write_csv(tmp_path / "table.csv", separator=separator)
-    frame.write_parquet(tmp_path / "table.parquet")
-    assert read_rows(str(tmp_path / "table.csv")).equals(frame)
-    assert read_rows(str(tmp_path / "table.parquet")).equals(frame)
-    assert read_rows(f"file://{tmp_path}/table.parquet").equals(frame)
-
-
 @pytest.mark.parametrize(
-    ("column", "words"),
+    ("table", "given", "words"),
     [
-        ([1, None, 3], "1 of its values are missing"),
-        ([1.0, float("nan"), 3.0], "finite number"),
-        ([1.0, float("inf"), 3.0], "finite number"),
-        ([[1], [2], [3]], "List"),
+        (pl.DataFrame({"x": [1, None, 3]}), {}, "1 of its values are missing"),
+        (pl.DataFrame({"x": [1.0, float("nan"), 3.0]}), {}, "finite number"),
+        (pl.DataFrame({"x": [1.0, float("inf"), 3.0]}), {}, "finite number"),
+        (pl.DataFrame({"x": [[1], [2], [3]]}), {}, "List"),
+        (pl.DataFrame(), {}, "at least one row"),
+        (FRAME.clear(), {}, "at least one row"),
+        (FRAME, {"bounds": {"size": (0, 1)}}, "bounds"),
+        (FRAME, {"bounds": {"age": (-5, 10)}}, "age is 30"),
+        (FRAME, {"precision": 0.0}, "precision is 0"),
     ],
 )
-def test_values_that_have_no_cell_are_named(column, words):
+def test_bad_tables_are_named(table, given, words):
     with pytest.raises(InvalidInputError, match=words):
-        as_table(pl.DataFrame({"x": column}))
-
-
-def test_bad_tables_are_named():
-    for frame in (pl.DataFrame(), FRAME.clear()):
-        with pytest.raises(InvalidInputError, match="at least one row"):
-            as_table(frame)
-    with pytest.raises(InvalidInputError, match="bounds"):
-        as_table(FRAME, bounds={"size": (0, 1)})
-    with pytest.raises(InvalidInputError, match="age is 30"):
-        as_table(FRAME, bounds={"age": (-5, 10)})
-    with pytest.raises(InvalidInputError, match="precision is 0"):
-        as_table(FRAME, precision=0.0)
-    with pytest.raises(InvalidInputError, match="column is 'size'"):
-        as_table(FRAME).index("size")
-    assert np.array_equal(as_table(FRAME).cells, as_table(FRAME).cells)
+        as_table(table, **given)
 
 
 def test_a_number_of_more_than_64_bits_is_a_sentence(tmp_path):
@@ -99,13 +80,6 @@ def test_a_number_of_more_than_64_bits_is_a_sentence(tmp_path):
     (tmp_path / "x.csv").write_text(f"a\n{'9' * 26}\n", "utf-8")
     with pytest.raises(InvalidInputError):
         as_table(read_rows(str(tmp_path / "x.csv")))
-
-
-def test_a_long_word_gives_no_row_its_room():
-    """Each row took as many bytes as four times the longest word has letters."""
-    words = pl.Series(["a", "b"] * 50_000 + ["x" * 1_000_000])
-    table = as_table(pl.DataFrame({"x": words}))
-    assert table.cells.max() == 2
 
 
 def frame(rows=60, seed=0):

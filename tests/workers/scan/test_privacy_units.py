@@ -15,6 +15,7 @@ from tests.support.lake import (
     MEMORISE,
     PLAN,
     Shuffled,
+    copied,
     declared,
     figures,
     label_rows,
@@ -31,7 +32,7 @@ from workers.plan import Plan
 PERSON = PLAN.model_copy(update={"privacy_unit": "person"})
 
 
-def lake_of_people(folder, *, people, rows, seed, both_arms=0, memorise=False):
+def lake_of_people(folder, *, people, rows, seed, both_arms=0, parameters=None):
     """Return a lake in which each person's `rows` rows are all alike, over several shards.
 
     The first `both_arms` people have rows in training and in the holdout.
@@ -51,12 +52,7 @@ def lake_of_people(folder, *, people, rows, seed, both_arms=0, memorise=False):
         )
         # Rows of one person are scattered over the row groups.
         put_labels(lake, day, frame.sample(fraction=1.0, shuffle=True, seed=seed))
-        put_model(
-            lake,
-            day,
-            privacy=declared(),
-            parameters=MEMORISE if memorise else {"iterations": 5, "depth": 2},
-        )
+        put_model(lake, day, privacy=declared(), parameters=parameters)
     return lake
 
 
@@ -129,49 +125,28 @@ def fresh(lake, seed):
 
 def test_a_memorised_person_is_found(tmp_path):
     """Power: a model that learns each person's label by heart."""
-    lake = lake_of_people(tmp_path / "lake", people=600, rows=2, seed=4, memorise=True)
+    lake = lake_of_people(tmp_path, people=600, rows=2, seed=4, parameters=MEMORISE)
     assert (audited(lake, PERSON).epsilon_lower or 0.0) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
+def test_a_record_of_nobody_is_bad_and_a_few_may_be_left_out(lake, tmp_path):
+    lake = copied(lake, tmp_path)
+    path = next(pathlib.Path(lake.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
+    rows, first = pl.read_parquet(path), pl.int_range(pl.len()) < 3
+    for values, says in (
         (pl.lit(None, pl.String), "no value in 'person'"),
         (pl.lit(0.5), "stores the privacy unit 'person' as Float64"),
-    ],
-)
-def test_a_record_of_nobody_is_bad(tmp_path, values, says):
-    broken = lake_of_people(tmp_path / "lake", people=300, rows=2, seed=5)
-    path = next(pathlib.Path(broken.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
-    put_labels(broken, DAY, pl.read_parquet(path).with_columns(person=values))
-    row = audited(broken, PERSON)
-    assert (row.status, row.detail) == ("not_evaluable", "unit_invalid")
-    assert says in row.reason
-
-
-def test_a_few_records_of_nobody_may_be_left_out(tmp_path):
-    lake = lake_of_people(tmp_path / "lake", people=500, rows=2, seed=6)
-    path = next(pathlib.Path(lake.uri).glob(f"labels/flights/day={DAY}/*.parquet"))
-    first = pl.int_range(pl.len()) < 3
-    put_labels(
-        lake,
-        DAY,
-        pl.read_parquet(path).with_columns(
-            person=pl.when(first).then(None).otherwise(pl.col("person"))
-        ),
-    )
-    row = audited(lake, PERSON.model_copy(update={"max_bad_records": 3}))
-    assert row.status == "evaluated"
-    assert row.excluded_records == 3
-
-
-def test_the_column_must_be_there(lake):
-    row = audited(lake, PLAN.model_copy(update={"privacy_unit": "household"}))
+    ):
+        put_labels(lake, DAY, rows.with_columns(person=values))
+        row = audited(lake, PERSON)
+        assert (row.status, row.detail) == ("not_evaluable", "unit_invalid")
+        assert says in row.reason
+    put_labels(lake, DAY, rows.with_columns(person=pl.when(~first).then("person")))
+    row = audited(lake, PERSON, max_bad_records=3)
+    assert (row.status, row.excluded_records) == ("evaluated", 3)
+    row = audited(lake, PLAN, privacy_unit="household")
     assert row.detail == "feature_invalid"
     assert "no column 'household': correct plan.privacy_unit" in row.reason
-
-
-def test_slices_and_privacy_units_exclude_each_other():
     with pytest.raises(ValidationError, match="exclude each other"):
         Plan(slices=("city",), privacy_unit="person")
 

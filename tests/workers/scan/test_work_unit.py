@@ -1,7 +1,6 @@
 """A work unit: which rows play, and what they come to in each game, alone and beside others."""
 
 import dataclasses
-import datetime as dt
 from typing import Any, cast
 
 import numpy as np
@@ -70,43 +69,28 @@ def lake(tmp_path_factory):
     return lake
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """One row group of a file of a day."""
-
-    day: dt.date = DAY
-    file: str = "part-00000.parquet"
-    row_group: int = 0
-
-
-def played(lake, shard, **plan):
-    target, proxy = (read_checkpoint(lake, "good", day) for day in (DAY, EVE))
-    manifest = target.manifest.model_copy(update={"day": shard.day})
+def played(lake, *, day=DAY, file="part-00000.parquet", row_group=0, **plan):
+    """Return what one row group of a file of a day comes to."""
+    target, proxy = (read_checkpoint(lake, "good", one) for one in (DAY, EVE))
+    manifest = target.manifest.model_copy(update={"day": day})
     target = dataclasses.replace(target, manifest=manifest)
-    source = CheckpointSource(LakeLabels(lake, "flights", (shard.day,)), target, proxy)
+    source = CheckpointSource(LakeLabels(lake, "flights", (day,)), target, proxy)
     game = Game(source, PLAN.model_copy(update=plan))
-    unit = (Piece(shard.file, shard.row_group, shard.row_group + 1),)
-    partition = Partition("flights", shard.day, labels_folder("flights", shard.day), (), (unit,))
+    unit = (Piece(file, row_group, row_group + 1),)
+    partition = Partition("flights", day, labels_folder("flights", day), (), (unit,))
     _, scores = scan_work_unit(LabelPass(lake, partition, {0: game}), unit)
     return scores.parts[0].tallies.game
 
 
-def test_the_audits_seed_decides_the_game_itself(lake):
-    assert played(lake, Shard(), seed=2**40) != played(lake, Shard(), seed=0)
-
-
-def test_every_repetition_is_another_game_and_the_same_every_time(lake):
-    tally = played(lake, Shard())
-    assert tally == played(lake, Shard())
+def test_every_repetition_and_every_shard_is_another_game_and_the_same_every_time(lake):
+    """The same rows have a stream of their own in each; so has each seed of an audit."""
+    tally = played(lake, seed=0)
+    assert tally == played(lake, seed=0)
     assert len(np.unique(tally.correct, axis=0)) == tally.repetitions > 1
-
-
-@pytest.mark.parametrize(
-    "twin", [Shard(row_group=1), Shard(day=EVE), Shard(file="part-00001.parquet")], ids=str
-)
-def test_the_same_rows_in_another_shard_have_a_stream_of_their_own(lake, twin):
-    assert played(lake, twin).records == played(lake, Shard()).records
-    assert played(lake, twin) != played(lake, Shard())
+    for other in ({"row_group": 1}, {"day": EVE}, {"file": "part-00001.parquet"}, {"seed": 2**40}):
+        twin = played(lake, **({"seed": 0} | other))
+        assert twin.records == tally.records
+        assert twin != tally
 
 
 ROWS = np.array([11, 3, 4, 8, 0])
@@ -259,16 +243,12 @@ BY_LABEL = TrainingSampling(label={"0": 0.2})
 
 
 @pytest.mark.slow
-def test_arms_that_sampling_made_differ_are_refused(tmp_path):
+def test_arms_that_sampling_made_differ_are_refused_and_declared_rates_make_them_alike(tmp_path):
+    """N = 20, seeds 0 to 19, at significance 0.04, judged at 1e-6; none is refused."""
     row = audit(tmp_path / "table", sampled(1))
     assert (row.status, row.detail) == ("not_evaluable", "arms_differ")
     assert "as large in training as in the holdout" in row.reason
     assert "declare the rates in [models.sampling]" in row.reason
-
-
-@pytest.mark.slow
-def test_declared_rates_make_them_alike(tmp_path):
-    """N = 20, seeds 0 to 19, at significance 0.04, judged at 1e-6; none is refused."""
     rows = [audit(tmp_path / str(seed), sampled(seed), BY_LABEL) for seed in range(20)]
     assert [row.status for row in rows] == ["evaluated"] * 20
     assert_rate_at_most(sum((row.epsilon_lower or 0.0) > 0.0 for row in rows), 20, 0.04)
@@ -306,9 +286,6 @@ def test_weights_that_are_none_are_refused(tmp_path):
     assert "a weight that is missing or below 1" in row.reason
     lacking = audit(tmp_path / "lacking", frame.drop("w"), TrainingSampling(weight="w"))
     assert "which sampling.weight names" in lacking.reason
-
-
-@pytest.mark.parametrize("given", [{}, {"label": {"0": 0.2}, "weight": "w"}])
-def test_sampling_is_said_in_one_way(given):
-    with pytest.raises(ValidationError, match="either rates by label or a column of weights"):
-        TrainingSampling.model_validate(given)
+    for given in ({}, {"label": {"0": 0.2}, "weight": "w"}):
+        with pytest.raises(ValidationError, match="either rates by label or a column of weights"):
+            TrainingSampling.model_validate(given)

@@ -79,9 +79,8 @@ def test_what_else_changes_is_told_unless_an_older_record_has_none(
 
 
 def test_what_stays_is_not_told():
-    assert declaration_change(None, NIGHT) is None
-    assert changed({}, {}) is None
     none = {"epsilon_declared": None}
+    assert declaration_change(None, NIGHT) is changed({}, {}) is None
     assert changed(none, none | {"neighbors": "add_remove"}) is None
 
 
@@ -131,22 +130,16 @@ def test_a_day_that_changes_after_its_audit_is_told(warehouse, column, what):
 
 
 def test_a_proxy_that_is_not_what_was_audited_on_its_day_is_told(warehouse):
-    put(warehouse, EVE, target_sha256="d" * 64, target_manifest_sha256="e" * 64, proxy_day=None)
-    honest = put(warehouse, DAY)
-    replaced = put(warehouse, DAY, hour=1, proxy_sha256="f" * 64)
-    assert told(warehouse, honest) == ""
-    assert told(warehouse, replaced).startswith(
+    """Also where the replaced checkpoint was audited on its day."""
+    own = {"target_sha256": "d" * 64, "target_manifest_sha256": "e" * 64, "proxy_day": None}
+    put(warehouse, EVE, **own)
+    assert told(warehouse, put(warehouse, DAY)) == ""
+    doctored = put(warehouse, EVE, hour=1, **own | {"target_sha256": "f" * 64})
+    assert "checkpoint of 2026-04-01 changed" in told(warehouse, doctored)
+    assert told(warehouse, put(warehouse, DAY, hour=2, proxy_sha256="f" * 64)).startswith(
         "inputs_changed: The proxy's checkpoint, of 2026-04-01, changed after its audit: it was "
         "dddddddddddd in the record "
     )
-
-
-def test_auditing_the_replaced_checkpoint_on_its_day_hides_nothing(warehouse):
-    put(warehouse, EVE, target_sha256="d" * 64, target_manifest_sha256="e" * 64)
-    doctored = put(warehouse, EVE, hour=1, target_sha256="f" * 64, target_manifest_sha256="e" * 64)
-    tonight = put(warehouse, DAY, proxy_sha256="f" * 64)
-    assert "checkpoint of 2026-04-01 changed" in told(warehouse, doctored)
-    assert "The proxy's checkpoint, of 2026-04-01, changed" in told(warehouse, tonight)
 
 
 @pytest.mark.parametrize(
@@ -175,13 +168,10 @@ def test_what_reads_otherwise_is_no_change(warehouse):
     """Other columns, another method, settings in a manifest's stead."""
     put(warehouse, DAY)
     sliced = json.dumps(json.loads(PLAN.model_dump_json()) | {"slices": ["city"]})
-    for hour, changes in enumerate(
-        [
-            {"plan": sliced, "labels_digest": "f" * 64},
-            {"method_version": "0", "labels_digest": "f" * 64},
-            {"source": "{}", "target_manifest_sha256": "f" * 64},
-        ],
-        start=1,
+    for hour, changes in (
+        (1, {"plan": sliced, "labels_digest": "f" * 64}),
+        (2, {"method_version": "0", "labels_digest": "f" * 64}),
+        (3, {"source": "{}", "target_manifest_sha256": "f" * 64}),
     ):
         assert told(warehouse, put(warehouse, DAY, hour=hour, **changes)) == ""
 
@@ -222,29 +212,6 @@ def test_a_file_that_was_audited_long_ago_is_known(warehouse):
     assert f"is the file that was audited for {MARCH}" in found[again.audit.audit_id]
 
 
-@pytest.fixture
-def audited(warehouse):
-    days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
-    put_rows(
-        warehouse,
-        [
-            evaluated(
-                model,
-                EVE + dt.timedelta(days=number),
-                hour=24 * number,
-                dataset="visits" if model == "other" else "clicks",
-            )
-            for model, numbers in days.items()
-            for number in numbers
-        ],
-    )
-    return warehouse
-
-
-def of_labels(*models: str) -> list[tuple[str, str]]:
-    return [(model, "label") for model in models]
-
-
 def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse):
     """An owner took `membership` out of the settings, and the audit that accused ended unheard."""
     later = EVE + dt.timedelta(days=1)
@@ -260,7 +227,7 @@ def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse):
         ],
     )
     assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], later) == ()
-    (found,) = unlisted_models(warehouse, of_labels("ads"), later)
+    (found,) = unlisted_models(warehouse, [("ads", "label")], later)
     assert found == Unlisted("ads", EVE, "membership")
     assert found.sentence() == (
         "The membership audit of ads was last made for 2026-04-01, and the settings no longer ask "
@@ -270,14 +237,23 @@ def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse):
     assert found == Unlisted("ads", later, "label")
 
 
-def test_a_model_that_disappears_is_missed_for_a_week(audited):
+def test_a_model_that_disappears_is_missed_for_a_week(warehouse):
+    days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
+    put_rows(
+        warehouse,
+        [
+            evaluated(model, EVE + dt.timedelta(days=number), dataset=f"labels of {model}")
+            for model, numbers in days.items()
+            for number in numbers
+        ],
+    )
     last = EVE + dt.timedelta(days=4)
-    listed = of_labels("old", "new", "other")
-    assert unlisted_models(audited, [*listed, *of_labels("always")], last + LATELY) == ()
-    for days, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):
-        found = unlisted_models(audited, listed, last + dt.timedelta(days=days))
+    listed = [(model, "label") for model in ("old", "new", "other")]
+    assert unlisted_models(warehouse, [*listed, ("always", "label")], last + LATELY) == ()
+    for ahead, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):
+        found = unlisted_models(warehouse, listed, last + dt.timedelta(days=ahead))
         assert len(found) == missed
-    (found_one,) = unlisted_models(audited, listed, last + dt.timedelta(days=1))
+    (found_one,) = unlisted_models(warehouse, listed, last + dt.timedelta(days=1))
     assert found_one.sentence() == (
         "always was last audited for 2026-04-05, and the settings no longer list it. List it "
         "again, or note why it was retired."

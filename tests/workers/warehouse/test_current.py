@@ -1,14 +1,12 @@
 """Which record is current: the order of commits counts, now or then, and withdrawn ones do not."""
 
 import datetime as dt
-import os
 import time
 
 import pytest
 
 from privcore.exceptions import TerminalError
 from tests.support.lake import DAY, EVE
-from tests.support.tiers import rest_slow
 from tests.support.warehouse import START, evaluated, failed, put_rows
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse.night_windows import epsilon_windows
@@ -24,16 +22,6 @@ def reasons(warehouse: Warehouse) -> list[str]:
     by_sql = query(warehouse, "from latest_audits order by day, model")
     assert by_sql["audit_id"].to_list() == current["audit_id"].to_list()
     return current["reason"].to_list()
-
-
-@pytest.mark.slow
-def test_a_clock_that_was_set_back_hides_no_newer_record(warehouse):
-    warehouse.commit(evaluated("ads", DAY, hour=9, reason="First."))
-    warehouse.commit(evaluated("ads", DAY, hour=1, reason="Second, the clock was set back."))
-    assert reasons(warehouse) == ["Second, the clock was set back."]
-    third = evaluated("ads", DAY, hour=0, reason="Third.")
-    warehouse.commit(third)
-    assert reasons(warehouse) == ["Third."]
 
 
 @pytest.mark.slow
@@ -83,6 +71,9 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
     mistake = evaluated("ads", DAY, hour=2, reason="A mistake.")
     warehouse.commit(first)
     warehouse.commit(mistake)
+    time.sleep(0.01)
+    before = dt.datetime.now(dt.UTC)
+    time.sleep(0.01)
     warehouse.withdraw(mistake.audit.audit_id, " Audited with the wrong lake. ")
     assert reasons(warehouse) == ["First."]
     withdrawn = warehouse.withdrawn([mistake.audit.audit_id, first.audit.audit_id])
@@ -95,21 +86,11 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
     assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
     warehouse.withdraw(first.audit.audit_id, "This one too.")
     assert reasons(warehouse) == []
-
-
-@pytest.mark.slow
-def test_the_past_knows_of_no_later_withdrawal(warehouse):
-    record = evaluated("ads", DAY, hour=1, reason="First.")
-    warehouse.commit(record)
-    time.sleep(0.01)
-    before = dt.datetime.now(dt.UTC)
-    time.sleep(0.01)
-    warehouse.withdraw(record.audit.audit_id, "A mistake.")
-    assert reasons(Warehouse(warehouse.uri, as_of=before)) == ["First."]
+    assert reasons(Warehouse(warehouse.uri, as_of=before)) == ["A mistake."]
     assert reasons(Warehouse(warehouse.uri, as_of=dt.datetime.now(dt.UTC))) == []
 
 
-def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse):
+def test_a_withdrawal_that_makes_no_sense_is_refused_and_the_past_is_only_read(warehouse):
     record = evaluated("ads", DAY)
     warehouse.commit(record)
     audit_id = record.audit.audit_id
@@ -118,7 +99,9 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse):
     with pytest.raises(TerminalError, match="no audit 'nothing'"):
         warehouse.withdraw("nothing", "Why not.")
     with pytest.raises(TerminalError, match="only read"):
-        Warehouse(warehouse.uri, as_of=START).withdraw(audit_id, "Why not.")
+        at(warehouse, 0).withdraw(audit_id, "Why not.")
+    with pytest.raises(TerminalError, match="only read"):
+        at(warehouse, 0).commit(record)
     warehouse.withdraw(audit_id, "A mistake.")
     with pytest.raises(TerminalError, match=r"was withdrawn on .*: A mistake\."):
         warehouse.withdraw(audit_id, "Again.")
@@ -126,9 +109,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused(warehouse):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "zone", rest_slow(["UTC", "Pacific/Kiritimati", "America/New_York"], always=2)
-)
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York"])
 def test_a_moment_without_a_zone_is_utc_on_every_machine(warehouse, zone, monkeypatch):
     monkeypatch.setenv("TZ", zone)
     time.tzset()
@@ -142,7 +123,6 @@ def test_a_moment_without_a_zone_is_utc_on_every_machine(warehouse, zone, monkey
         monkeypatch.undo()
         time.tzset()
     assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.INTACT]
-    assert "TZ" not in os.environ or os.environ["TZ"] != "Pacific/Kiritimati"
 
 
 def at(warehouse: Warehouse, hour: float) -> Warehouse:
@@ -178,8 +158,3 @@ def test_the_other_tables_hold_what_belongs_to_the_records_of_then(warehouse):
     assert any(now)
     assert (rows[0], rows[1], rows[2]) == ([0] * len(now), [many / 2 for many in now], now)
     assert query(at(warehouse, 1), "from promises").height == 2
-
-
-def test_the_past_is_only_read(warehouse):
-    with pytest.raises(TerminalError, match="only read"):
-        at(warehouse, 0).commit(evaluated("ads", DAY))

@@ -1,4 +1,3 @@
-import concurrent.futures
 import datetime as dt
 import pathlib
 import shutil
@@ -10,7 +9,7 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from privcore.exceptions import TerminalError
-from tests.support.lake import DAY, commit_all
+from tests.support.lake import DAY
 from tests.support.warehouse import age, evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
 from workers.warehouse import maintenance
@@ -58,84 +57,46 @@ def files(warehouse: Warehouse, table: str) -> set[str]:
 
 @pytest.mark.slow
 def test_compaction_changes_the_files_and_no_answer(warehouse):
+    """What was replaced stays for readers, as long as is kept since; old files are no exception."""
     before = answers(warehouse)
-    done = {table.table: table for table in compact(warehouse)}
-    assert (done["audits"].files_before, done["audits"].files_after) == (7, 1)
-    assert "audit_nights" not in done  # nothing was ever written there
-    assert_same(answers(warehouse), before)
-    assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
-    # What was replaced stays for readers, as long as is kept.
-    assert len(files(warehouse, "audits")) == 8
-    assert [table.files_after for table in compact(warehouse)] == [1] * len(done)
+    for round_of, deleted in enumerate((0, 7)):
+        age(warehouse, days=3)
+        done = {table.table: table for table in compact(warehouse, kept_days=2)}
+        assert (done["audits"].files_before, done["audits"].files_after) == (
+            (1, 1) if round_of else (7, 1)
+        )
+        assert "audit_nights" not in done  # nothing was ever written there
+        assert sum(table.files_deleted for table in done.values()) == deleted
+        assert len(files(warehouse, "audits")) == 8 - deleted
+        assert_same(answers(warehouse), before)
+        assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
 
 
 @pytest.mark.slow
-def test_only_tables_with_too_many_files_are_compacted_by_a_night(warehouse, monkeypatch):
+def test_only_tables_with_too_many_files_are_compacted_by_a_night(warehouse, monkeypatch, caplog):
+    """One that another writer wins is left to the next night."""
     before = answers(warehouse)
     assert compact_crowded(warehouse) == []
-    monkeypatch.setattr(maintenance, "MOST_FILES", 6)
-    (done,) = compact_crowded(warehouse)
-    assert (done.table, done.files_before, done.files_after) == ("audits", 7, 1)
-    assert_same(answers(warehouse), before)
-
-
-def test_a_table_that_another_writer_wins_is_left_to_the_next_night(warehouse, monkeypatch, caplog):
     monkeypatch.setattr(maintenance, "MOST_FILES", 6)
 
     def lost(*_: object) -> None:
         raise CommitFailedError("another one won")
 
-    monkeypatch.setattr(maintenance, "_compact", lost)
-    assert compact_crowded(warehouse) == []
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance, "_compact", lost)
+        assert compact_crowded(warehouse) == []
     assert "audits was not compacted" in caplog.text
-
-
-@pytest.mark.slow
-def test_old_files_that_were_replaced_only_now_stay(warehouse):
-    before = answers(warehouse)
-    age(warehouse, days=3)
-    assert {table.files_deleted for table in compact(warehouse, kept_days=2)} == {0}
-    assert len(files(warehouse, "audits")) == 8
+    (done,) = compact_crowded(warehouse)
+    assert (done.table, done.files_before, done.files_after) == ("audits", 7, 1)
     assert_same(answers(warehouse), before)
 
 
-@pytest.mark.slow
-def test_files_replaced_longer_ago_than_is_kept_go(warehouse):
-    before = answers(warehouse)
-    deltalake.DeltaTable(warehouse.path("audits")).optimize.compact()
-    age(warehouse, days=3)
-    done = {table.table: table.files_deleted for table in compact(warehouse, kept_days=2)}
-    assert done["audits"] == 7
-    assert sum(done.values()) == 7
-    assert len(files(warehouse, "audits")) == 1
-    assert_same(answers(warehouse), before)
-
-
-@pytest.mark.parametrize("days", [0, -1])
-def test_files_that_someone_may_be_reading_are_kept(warehouse, days):
-    with pytest.raises(TerminalError, match="1 day or more"):
-        compact(warehouse, kept_days=days)
-
-
-@pytest.mark.slow
-def test_commits_survive_a_compaction_that_goes_on_meanwhile(warehouse):
-    shares = [
-        [evaluated(f"model-{process}", day, hour=n) for n, day in enumerate(DAYS)]
-        for process in range(2)
-    ]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        writing = [pool.submit(commit_all, warehouse.uri, share) for share in shares]
-        rounds = 0
-        while not all(future.done() for future in writing):
-            compact(warehouse)
-            rounds += 1
-        written = [future.result() for future in writing]
-    assert rounds >= 1
-    assert written == [[True] * 3] * 2
-    assert warehouse.scan("audits").collect().height == 7 + 6
-    found = list(verify_all_stored(warehouse))
-    assert len(found) == 13
-    assert {one.finding for one in found} == {Finding.INTACT}
+def test_files_that_someone_may_be_reading_are_kept_and_nothing_is_maintained(warehouse, tmp_path):
+    for days in (0, -1):
+        with pytest.raises(TerminalError, match="1 day or more"):
+            compact(warehouse, kept_days=days)
+    nothing = Warehouse(str(tmp_path / "nothing"))
+    assert (compact(nothing), delete_before(nothing, DAY), KEPT_DAYS) == ([], 0, 30)
 
 
 @pytest.mark.slow
@@ -172,33 +133,34 @@ def test_a_deletion_that_was_cut_off_is_completed_by_the_next(warehouse, monkeyp
     assert warehouse.scan("audit_bounds").collect().height == 4
 
 
-def test_an_empty_warehouse_is_maintained_without_a_word(tmp_path):
-    assert compact(Warehouse(str(tmp_path))) == []
-    assert delete_before(Warehouse(str(tmp_path)), DAY) == 0
-    assert KEPT_DAYS == 30
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("deleting", [False, True])
-def test_a_compaction_that_another_overtakes_doubles_and_brings_back_no_row(
-    warehouse, monkeypatch, deleting
+@pytest.mark.parametrize("other", ["compaction", "deletion", "commit"])
+def test_a_compaction_that_another_overtakes_doubles_loses_and_brings_back_no_row(
+    warehouse, monkeypatch, other
 ):
     """Both have opened the table: `optimize.compact` of deltalake 1.6 doubled its rows here."""
     before = answers(warehouse)
     rewrite, others = maintenance.rewrite, list[Any]()
+    overtakes: dict[str, Any] = {
+        "compaction": compact,
+        "deletion": lambda same: delete_before(same, dt.date(9999, 1, 1)),
+        "commit": lambda same: same.commit(evaluated("new", DAY)),
+    }
 
     def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:
         if not others:
             others.append(())
-            same = Warehouse(warehouse.uri)
-            others[0] = delete_before(same, dt.date(9999, 1, 1)) if deleting else compact(same)
+            others[0] = overtakes[other](Warehouse(warehouse.uri))
         rewrite(table, *how)
 
     monkeypatch.setattr(maintenance, "rewrite", overtaken)
     compact(warehouse)
     assert others[0]
-    if deleting:
+    if other == "deletion":
         assert all(warehouse.scan(table).collect().is_empty() for table in TABLES)
+    elif other == "commit":
+        assert warehouse.scan("audits").collect().height == 7 + 1
+        assert {one.finding for one in verify_all_stored(warehouse)} == {Finding.INTACT}
     else:
         assert_same(answers(warehouse), before)
 

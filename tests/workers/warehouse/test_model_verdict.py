@@ -8,14 +8,7 @@ import pytest
 from privcore.lower_bounds.question import leak_to_be_seen
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.support.lake import DAY
-from workers.warehouse.model_verdict import (
-    REACH,
-    SOON,
-    Standing,
-    least,
-    open_violations,
-    verdict_together,
-)
+from workers.warehouse.model_verdict import REACH, SOON, Standing, open_violations, verdict_together
 
 NEEDED = leak_to_be_seen(0.5)
 
@@ -59,6 +52,7 @@ def read(
 
 
 FEW, SMALL = ReasonCode.FEW_HELD_OUT, ReasonCode.TOO_SMALL
+THIS, NOTHING = ReasonCode.THIS_NIGHT, ReasonCode.NOTHING_DECLARED
 STAY = [
     code
     for code in ReasonCode
@@ -75,25 +69,15 @@ def test_a_violation_stands_whatever_tonight_says(code):
     assert read(night(code), refuted=True) is together
     assert read(night(code), open_violation=True) is earlier
     assert read(night(code), refuted=True, open_violation=True) is together
-    undeclared = night(ReasonCode.NOTHING_DECLARED, epsilon_declared=None)
-    assert read(undeclared, open_violation=True) is earlier
-
-
-def test_a_night_that_refutes_alone_is_named_first():
-    this = night(ReasonCode.THIS_NIGHT)
-    assert read(this, refuted=True, open_violation=True, sees_from=0.6) is ReasonCode.THIS_NIGHT
-    assert read(this, sees_from=0.6, ceiling=9.0) is ReasonCode.THIS_NIGHT
+    assert read(night(NOTHING, epsilon_declared=None), open_violation=True) is earlier
+    assert read(night(THIS), refuted=True, open_violation=True, sees_from=0.6) is THIS
+    assert read(night(THIS), sees_from=0.6, ceiling=9.0) is THIS
 
 
 @pytest.mark.parametrize("code", STAY)
 def test_no_other_night_takes_a_doubt_or_an_empty_declaration_back(code):
     assert read(night(code), sees_from=0.6, ceiling=9.0) is code
     assert read(night(code), repeat=True, conclusive_after=2, nights=1) is code
-
-
-def test_where_nothing_is_declared_nothing_is_concluded():
-    for code in (ReasonCode.NOTHING_DECLARED, ReasonCode.LABELS_PRIVATISED):
-        assert read(night(code, epsilon_declared=None), sees_from=0.1) is code
 
 
 def test_nights_together_acquit_by_the_least_leak_that_they_or_tonight_would_have_seen():
@@ -141,13 +125,6 @@ def test_why_nights_are_not_conclusive_is_what_mends_it_soonest():
 def test_nights_are_missing_within_four_weeks_or_not_at_all(nights, after, missing):
     assert Standing(nights=nights, conclusive_after=after).missing == missing
     assert Standing(nights=nights, conclusive_after=after, repeat=True).missing is None
-
-
-def test_the_least_of_no_figures_is_none():
-    assert (least(None, 2.0, 1.0), least(None, 0.0), least(None)) == (1.0, 0.0, None)
-
-
-THIS = ReasonCode.THIS_NIGHT
 
 
 def still(*nights: dict[str, Any], refuted: tuple[int, ...] = ()) -> list[bool]:

@@ -67,12 +67,18 @@ def is_folded(warehouse: Warehouse, *models: str) -> bool:
 
 
 def test_a_commit_folds_its_nights_and_readers_derive_nothing(warehouse, monkeypatch):
+    """Nor where nights failed: the next commit folds its own night alone."""
     commit_nights(warehouse, [night(model, ahead, 0.5) for model in MODELS for ahead in range(3)])
+    commit_nights(warehouse, [failed("ads", DAY + dt.timedelta(days=5)), failed("new", DAY)])
     assert is_folded(warehouse, *MODELS)
     expected = check(warehouse)
-    monkeypatch.setattr(folding, "derived", lambda _, audits: expected.clear()[: audits.height])
-    assert_frame_equal(nights_together(warehouse, asked(warehouse)).sort("audit_id"), expected)
     assert expected["nights_together"].to_list().count(3) == len(MODELS)
+    rows = warehouse.scan("audit_nights").collect().height
+    commit_nights(warehouse, [night("ads", 6, 0.5)])
+    assert warehouse.scan("audit_nights").collect().height == rows + 1
+    monkeypatch.setattr(night_windows, "epsilon_windows", None)
+    read = nights_together(warehouse, asked(warehouse))
+    assert read.height == expected.height + 1
 
 
 def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse):
@@ -86,15 +92,19 @@ def test_a_backfill_in_the_middle_changes_later_nights_alone(warehouse):
 
 
 def test_withdrawing_and_repeating_an_audit_fold_again(warehouse):
+    """What was known then is read as it was."""
     accuses = night("ads", 1, 9.0)
     commit_nights(warehouse, [night("ads", 0, 0.1), accuses, night("ads", 2, 0.1)])
-    assert check(warehouse)["refuted_together"].any()
+    then, read = dt.datetime.now(dt.UTC), check(warehouse)
+    assert read["refuted_together"].any()
     withdraw_night(warehouse, accuses.audit.audit_id, "The wrong lake.")
     assert is_folded(warehouse, "ads")
     assert not check(warehouse)["refuted_together"].any()
     commit_nights(warehouse, [night("ads", 2, 0.1)])  # again: a confirmation
     assert is_folded(warehouse, "ads")
     check(warehouse)
+    past = Warehouse(warehouse.uri, as_of=then)
+    assert_frame_equal(nights_together(past, asked(past)).sort("audit_id"), read)
 
 
 def test_a_drills_night_folds_the_models_whose_drill_it_is(warehouse):
@@ -117,20 +127,6 @@ def test_a_commit_that_was_cut_off_before_its_fold_is_read_right(warehouse, monk
     assert check(warehouse).height == 3
 
 
-def test_a_failed_night_leaves_nothing_to_derive(warehouse, monkeypatch):
-    """Each reader derived a model's nights anew, and the next commit folded all of them."""
-    commit_nights(warehouse, [night("ads", ahead, 0.5) for ahead in range(4)])
-    commit_nights(warehouse, [failed("ads", DAY + dt.timedelta(days=5)), failed("new", DAY)])
-    assert is_folded(warehouse, "ads")
-    expected = check(warehouse)
-    rows = warehouse.scan("audit_nights").collect().height
-    commit_nights(warehouse, [night("ads", 6, 0.5)])
-    assert warehouse.scan("audit_nights").collect().height == rows + 1
-    monkeypatch.setattr(night_windows, "epsilon_windows", None)
-    read = nights_together(warehouse, asked(warehouse))
-    assert read.height == expected.height + 1
-
-
 def test_rows_of_audits_that_were_deleted_count_no_more(warehouse, monkeypatch):
     """As many rows as before the deletion were taken for the same rows."""
     commit_nights(warehouse, [night("ads", ahead, 9.0) for ahead in range(4)])
@@ -147,23 +143,13 @@ def test_rows_of_audits_that_were_deleted_count_no_more(warehouse, monkeypatch):
     check(warehouse)
 
 
-def test_what_was_known_then_is_read_as_it_was(warehouse):
-    commit_nights(warehouse, [night("ads", 0, 0.5), night("ads", 1, 0.5)])
-    then, read = dt.datetime.now(dt.UTC), check(warehouse)
-    withdraw_night(warehouse, read["audit_id"][0], "The wrong lake.")
-    past = Warehouse(warehouse.uri, as_of=then)
-    assert_frame_equal(nights_together(past, asked(past)).sort("audit_id"), read)
-
-
 def test_ten_writers_at_once_leave_what_follows_from_all(warehouse):
-    commit_nights(warehouse, [night("ads", 0, 0.2)])
     nights = [night("ads", 10 - place, 0.1 * place) for place in range(10)]
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(lambda one: commit_nights(warehouse, [one]), nights))
-    assert check(warehouse).height == 11
     commit_nights(warehouse, [night("ads", 11, 0.2)])
     assert is_folded(warehouse, "ads")
-    check(warehouse)
+    assert check(warehouse).height == 11
 
 
 @pytest.mark.slow
@@ -207,9 +193,11 @@ EARLIER = ("violated", "earlier_night")
 CHOSEN = {"exploratory": True}
 
 
-def silent_night(ahead: int, verdict: str = "not_refuted", **changes: Any) -> AuditRecord:
+def silent_night(
+    ahead: int, verdict: str = "not_refuted", *, model: str = "ads", **changes: Any
+) -> AuditRecord:
     """Return a night whose e-values say nothing of what is declared."""
-    record = evaluated("ads", DAY + dt.timedelta(days=ahead), verdict=verdict, **changes)
+    record = evaluated(model, DAY + dt.timedelta(days=ahead), verdict=verdict, **changes)
     return with_wealth(record, claimed_log_wealth=(0.0,) * 4)
 
 
@@ -217,65 +205,79 @@ def gone(ahead: int, model: str = "ads") -> AuditRecord:
     return failed(model, DAY + dt.timedelta(days=ahead))
 
 
-def told(warehouse: Warehouse, *records: AuditRecord) -> list[tuple[str, str | None]]:
-    """Return verdict and reason of these nights, in their order."""
-    put_rows(warehouse, records)
-    found = with_windows(warehouse, warehouse.current()).sort("day", "model")
-    return found.select("verdict_together", "reason_code_together").rows()
+def told(warehouse: Warehouse) -> dict[str, list[tuple[str, str | None]]]:
+    """Return verdicts and reasons of each model's nights, in their order."""
+    rows = with_windows(warehouse, warehouse.current()).sort("model", "day")
+    found: dict[str, list[tuple[str, str | None]]] = {}
+    for model, *said in rows.select(
+        "model", "verdict_together", "reason_code_together"
+    ).iter_rows():
+        found.setdefault(model, []).append(tuple(said))
+    return found
 
 
 def test_a_violation_goes_on_over_nights_that_failed_until_one_resolves_it(warehouse):
     nights = (gone(0), silent_night(1, "violated"), gone(2), gone(3), silent_night(4), gone(5))
+    put_rows(warehouse, nights)
     this = ("violated", "this_night")
-    assert told(warehouse, *nights) == [FAILED, this, EARLIER, EARLIER, ("not_refuted", None),
-                                        FAILED]  # fmt: skip
+    assert told(warehouse)["ads"] == [
+        FAILED, this, EARLIER, EARLIER, ("not_refuted", None), FAILED
+    ]  # fmt: skip
 
 
-def test_what_a_file_refuted_goes_on_until_a_night_resolves_it_as_any_other_violation(warehouse):
-    not_applied = silent_night(0, "violated", reason_code="mechanism_not_applied")
-    nights = (not_applied, silent_night(1, "inconclusive"), silent_night(2))
-    word = ("violated", "mechanism_not_applied")
-    assert told(warehouse, *nights) == [word, EARLIER, ("not_refuted", None)]
+def test_how_long_it_goes_on_depends_on_the_models_own_nights_alone(warehouse):
+    """What a file refuted is as any other violation; what a chosen plan refutes does not go on."""
+    put_rows(
+        warehouse,
+        [
+            silent_night(0, "violated", reason_code="mechanism_not_applied", model="file"),
+            silent_night(1, "inconclusive", model="file"),
+            silent_night(2, model="file"),
+            silent_night(0, "violated", model="four weeks"),
+            gone(REACH, model="four weeks"),
+            gone(REACH + 1, model="four weeks"),
+            silent_night(0, "violated", model="chosen", **CHOSEN),
+            gone(1, model="chosen"),
+        ],
+    )
+    this = ("violated", "this_night")
+    assert told(warehouse) == {
+        "file": [("violated", "mechanism_not_applied"), EARLIER, ("not_refuted", None)],
+        "four weeks": [this, EARLIER, FAILED],
+        "chosen": [this, FAILED],
+    }
 
 
-def test_it_goes_on_for_four_weeks_and_is_the_models_own(warehouse):
-    late = (gone(REACH), gone(REACH + 1), gone(1, model="loans"))
-    found = told(warehouse, silent_night(0, "violated"), *late)
-    assert found == [("violated", "this_night"), FAILED, EARLIER, FAILED]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "changes", "expected"),
-    [
+def test_a_plan_that_somebody_chose_acquits_of_nothing(warehouse):
+    """Alone, and after a night that was violated."""
+    missing = {"status": "not_evaluable", "reason_code": "model_missing"}
+    cases: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
         ("not_refuted", {}, ("inconclusive", "chosen_plan")),
         ("inconclusive", {}, ("inconclusive", "chosen_plan")),
         # Nobody's plan makes these.
         ("inconclusive", {"reason_code": "persons_split"}, ("inconclusive", "persons_split")),
         ("inconclusive", {"reason_code": "over_policy"}, ("inconclusive", "over_policy")),
         ("undeclared", {"epsilon_declared": None}, ("undeclared", "nothing_declared")),
-        ("failed", {"status": "not_evaluable", "reason_code": "model_missing"},
-         ("failed", "model_missing")),
+        ("failed", missing, ("failed", "model_missing")),
         ("violated", {}, ("violated", "this_night")),
-    ],
-)  # fmt: skip
-def test_a_plan_that_somebody_chose_acquits_of_nothing(warehouse, verdict, changes, expected):
-    chosen = silent_night(0, verdict, **CHOSEN, **changes)
-    assert told(warehouse, chosen) == [expected]
-    before = silent_night(-1, "violated")
-    after = expected if verdict == "violated" else EARLIER
-    assert told(warehouse, before) == [("violated", "this_night"), after]
-
-
-def test_what_a_chosen_plan_refutes_goes_on_over_no_night(warehouse):
-    found = told(warehouse, silent_night(0, "violated", **CHOSEN), gone(1))
-    assert found == [("violated", "this_night"), FAILED]
+    ]
+    for place, (verdict, changes, _) in enumerate(cases):
+        alone, after = (
+            silent_night(0, verdict, model=f"{when} {place}", **CHOSEN, **changes)
+            for when in ("alone", "after")
+        )
+        put_rows(warehouse, [alone, silent_night(-1, "violated", model=f"after {place}"), after])
+    found = told(warehouse)
+    for place, (verdict, _, expected) in enumerate(cases):
+        assert found[f"alone {place}"] == [expected]
+        later = expected if verdict == "violated" else EARLIER
+        assert found[f"after {place}"] == [("violated", "this_night"), later]
 
 
 @pytest.mark.parametrize("others", [(), (gone(2),)], ids=["alone", "beside one that failed"])
 def test_a_night_that_stands_with_no_other_has_its_own_verdict(warehouse, others):
     """Of an earlier method: it read as null where no other night was silent."""
     record = silent_night(0, "inconclusive", reason_code="arms_unlike")
-    record = with_wealth(record, window_price=None, standing_price=None)
-    assert told(warehouse, record, *others)[0] == ("inconclusive", "arms_unlike")
-    found = with_windows(warehouse, warehouse.current())
-    assert found.filter(pl.col("verdict_together").is_null()).is_empty()
+    put_rows(warehouse, [with_wealth(record, window_price=None, standing_price=None), *others])
+    expected = [("inconclusive", "arms_unlike"), FAILED]
+    assert told(warehouse) == {"ads": expected[: 1 + len(others)]}

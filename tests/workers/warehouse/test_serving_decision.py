@@ -53,6 +53,7 @@ def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(wareho
     assert serving_verdict(audits_of(warehouse, FILE, "other"))[0] is Verdict.INCONCLUSIVE
 
 
+MISSING = {"status": "not_evaluable", "reason_code": "model_missing"}
 CONCLUDED: list[tuple[str, dict[str, Any], str]] = [
     ("not_refuted", {}, "not_refuted"),
     ("undeclared", {"reason_code": "labels_privatised", "epsilon_declared": None}, "undeclared"),
@@ -66,50 +67,43 @@ CONCLUDED: list[tuple[str, dict[str, Any], str]] = [
     ("not_refuted", {"target_sha256": "c" * 64}, "inconclusive"),
     ("not_refuted", {"secret": "membership"}, "inconclusive"),
     ("violated", {"secret": "membership"}, "violated"),
-    ("failed", {"status": "not_evaluable", "reason_code": "model_missing"}, "failed"),
+    ("failed", MISSING, "failed"),
+    # An audit by a plan of its own could choose its seed and significance.
+    ("not_refuted", {"exploratory": True}, "inconclusive"),
+    ("violated", {"exploratory": True}, "violated"),
 ]
 
 
-@pytest.fixture(scope="module")
-def concluded(tmp_path_factory):
-    """Return a warehouse with an audit of a model of its own for each conclusion."""
-    warehouse = Warehouse(str(tmp_path_factory.mktemp("concluded")))
-    warehouse.commit_all(
-        [
-            audit_of(verdict, model=f"model-{place}", **{"target_sha256": file(place)} | changes)
-            for place, (verdict, changes, _) in enumerate(CONCLUDED)
-        ]
-    )
-    return warehouse
+def file_of(*words: object) -> str:
+    return hashlib.sha256(repr(words).encode()).hexdigest()
 
 
-def file(place: int) -> str:
-    return hashlib.sha256(bytes([place])).hexdigest()
-
-
-@pytest.mark.parametrize("place", range(len(CONCLUDED)))
-def test_a_file_passes_by_what_its_audits_conclude(concluded, place):
-    found, why = serving_verdict(audits_of(concluded, file(place)))
-    assert found == CONCLUDED[place][2]
-    assert why.endswith(".")
-
-
-ORDER: list[tuple[str, dict[str, Any]]] = [
-    ("violated", {}),
-    ("failed", {"status": "not_evaluable", "reason_code": "model_missing"}),
-    ("inconclusive", {"reason_code": "persons_split"}),
-    ("undeclared", {"epsilon_declared": None}),
-    ("not_refuted", {}),
-]
-
-
-@pytest.mark.parametrize("first", range(len(ORDER)))
-def test_the_worst_of_all_audits_of_a_file_is_its_verdict(warehouse, first):
-    for place, (verdict, changes) in reversed([*enumerate(ORDER)][first:]):
-        put(warehouse, verdict, model=f"model-{place}", **changes)
-    found, why = serving_verdict(audits_of(warehouse, FILE))
-    assert found == ORDER[first][0]
-    assert (f"model-{first} on 2026-04-01 is {found}" in why) is (found != "not_refuted")
+def test_a_file_passes_by_the_worst_of_what_its_audits_conclude(warehouse):
+    worst_first: list[tuple[str, dict[str, Any]]] = [
+        ("violated", {}),
+        ("failed", MISSING),
+        ("inconclusive", {"reason_code": "persons_split"}),
+        ("undeclared", {"epsilon_declared": None}),
+        ("not_refuted", {}),
+    ]
+    alone = [
+        audit_of(verdict, model=f"alone-{place}", **{"target_sha256": file_of(place)} | changes)
+        for place, (verdict, changes, _) in enumerate(CONCLUDED)
+    ]
+    several = [
+        audit_of(verdict, model=f"{first}-{place}", target_sha256=file_of(first, "on"), **changes)
+        for first in range(len(worst_first))
+        for place, (verdict, changes) in reversed([*enumerate(worst_first)][first:])
+    ]
+    warehouse.commit_all([*alone, *several])
+    for place, (*_, expected) in enumerate(CONCLUDED):
+        found, why = serving_verdict(audits_of(warehouse, file_of(place)))
+        assert (found, why[-1]) == (expected, "."), CONCLUDED[place]
+    for first, (verdict, _) in enumerate(worst_first):
+        found, why = serving_verdict(audits_of(warehouse, file_of(first, "on")))
+        assert found == verdict
+        told = f"{first}-{first} on 2026-04-01 is {found}" in why
+        assert told is (found != "not_refuted")
 
 
 def test_an_inconclusive_audit_is_taken_by_its_own_reason_alone(warehouse):
@@ -158,22 +152,17 @@ def test_nights_that_refute_together_are_a_violation(warehouse):
     assert why == "This file must not be served: ads on 2026-04-01 is violated (nights_together)."
 
 
-def test_the_digest_is_that_of_the_file(tmp_path):
+def test_the_digest_is_that_of_the_file_and_what_is_no_plain_file_is_refused(tmp_path):
     file = tmp_path / "model.cbm"
     file.write_bytes(b"a model")
     assert file_sha256(file) == hashlib.sha256(b"a model").hexdigest()
     for missing in (tmp_path, tmp_path / "none"):
         with pytest.raises(TerminalError, match="give the model file that is to be served"):
             file_sha256(missing)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "answer"), [("not_refuted", "inconclusive"), ("violated", "violated")]
-)
-def test_an_audit_by_a_plan_of_its_own_lets_no_file_pass(warehouse, verdict, answer):
-    """Its seed and significance could be chosen, and of a file that no night knows it decided."""
-    put(warehouse, verdict, exploratory=True)
-    assert serving_verdict(audits_of(warehouse, FILE))[0] == answer
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", pathlib.Path("/dev/zero")):
+        with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
+            file_sha256(place)
 
 
 def test_a_file_of_a_violated_model_passes_by_no_other_checkpoint(warehouse):
@@ -197,11 +186,3 @@ def test_another_checkpoint_ends_no_violation_that_its_day_leaves_open(warehouse
     found, why = serving_verdict(audits_of(warehouse, "c" * 64))
     assert found is Verdict.VIOLATED
     assert why.endswith("ads on 2026-04-02 is violated (earlier_night).")
-
-
-@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
-def test_what_is_no_plain_file_is_refused(tmp_path, monkeypatch, place):
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("pipe")
-    with pytest.raises(TerminalError, match=r"no plain file|cannot be read"):
-        file_sha256(pathlib.Path(place))

@@ -41,6 +41,8 @@ BEGUN = read(CONSTANT).index(True)
 def test_a_constant_declaration_stands_violated_once_its_nights_suffice():
     assert 5 < BEGUN < 10
     assert read(CONSTANT) == [False] * BEGUN + [True] * (14 - BEGUN)
+    assert standing([night(None)] * 3) == [Standing()] * 3, "without a declaration none stands"
+    assert read([]) == []
 
 
 def test_a_night_without_a_declaration_multiplies_by_one():
@@ -119,11 +121,6 @@ def test_a_holdout_comes_again_where_half_of_a_sketch_is_an_earlier_nights():
     assert recurs_from(sketches[:4], recurring=True).tolist() == [True] * 4
     assert recurs_from([None, None]).tolist() == [False, False]
     assert recurs_from([sketches[0]] * 2).tolist() == [False, True], "the very first night's"
-
-
-def test_a_model_without_declarations_does_not_stand_at_all():
-    assert standing([night(None)] * 3) == [Standing()] * 3
-    assert read([]) == []
 
 
 def imagined(**changes: Any) -> dict[str, Any]:
