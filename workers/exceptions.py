@@ -4,6 +4,7 @@ A docstring names the errors that its own module raises. What storage, workers a
 raise passes through their callers, and is named where it is raised.
 """
 
+import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -69,6 +70,12 @@ class NotEvaluableError(TerminalError):
         self.reason = reason
         self.sentence = sentence
         super().__init__(sentence)
+
+
+def too_late(deadline: dt.datetime | None, before: str) -> NotEvaluableError:
+    """Return that the deadline passed before something was done; `before` ends the sentence."""
+    passed = f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before {before}."
+    return NotEvaluableError(Reason.DEADLINE, passed)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from workers.audit.file_labels import with_files
 from workers.audit.proving import failure_record, prove
 from workers.audit.released_night import released_night
 from workers.audit.request import Inputs, Request
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import NotEvaluableError, Reason, too_late
 from workers.executors import DeadlinePassedError, Executor, Result, before_deadline
 from workers.labels.shards import Partition
 from workers.lake.layout import Lake
@@ -94,13 +94,11 @@ def _released_nights(
     except DeadlinePassedError:
         known = {record.audit.model for record in done}
         for request in (one for one in requests if one.model not in known):
-            error = NotEvaluableError(
-                Reason.DEADLINE,
-                f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the released labels "
-                f"of {request.model} were compared: see whether their storage is slow, or begin "
-                "earlier.",
+            before = (
+                f"the released labels of {request.model} were compared: see whether their storage "
+                "is slow, or begin earlier"
             )
-            done.append(_failed(request, day, error))
+            done.append(_failed(request, day, too_late(deadline, before)))
     yield from done
 
 
@@ -210,12 +208,11 @@ def _in_time(
     try:
         return before_deadline(deadline, action)
     except DeadlinePassedError:
-        raise NotEvaluableError(
-            Reason.DEADLINE,
-            f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the model files of "
-            f"{request.model} were read and its labels listed: see whether its storage is slow, "
-            "or begin earlier.",
-        ) from None
+        before = (
+            f"the model files of {request.model} were read and its labels listed: see whether its "
+            "storage is slow, or begin earlier"
+        )
+        raise too_late(deadline, before) from None
 
 
 def _logged(records: Iterable[AuditRecord]) -> Iterator[AuditRecord]:

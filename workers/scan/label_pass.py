@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import too_late
 from workers.executors import DeadlinePassedError, Executor, OnRay, Total
 from workers.lake.model_sandbox import let_go
 from workers.scan.before_the_pass import with_row_draws, with_students
@@ -66,12 +66,11 @@ def scan_labels(
             shared = prepare(shared)
         found = executor.total(scan_work_unit, shared, units, on_done=on_done, deadline=deadline)
     except DeadlinePassedError:
-        raise NotEvaluableError(
-            Reason.DEADLINE,
-            f"The deadline, {deadline:%Y-%m-%d %H:%M:%S %Z}, passed before the labels of "
-            f"{shared.partition.dataset} for {shared.partition.day} were scanned: begin earlier, "
-            "or give the audit more workers.",
-        ) from None
+        before = (
+            f"the labels of {shared.partition.dataset} for {shared.partition.day} were scanned: "
+            "begin earlier, or give the audit more workers"
+        )
+        raise too_late(deadline, before) from None
     return Scan(found or Total(nothing_scanned(shared)), shared)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from privcore.exceptions import TransientError
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import too_late
 from workers.executors import Executor
 from workers.lake.layout import Lake, patiently
 from workers.lake.places import local_path
@@ -44,14 +44,7 @@ class JoinContext:
     def check_deadline(self, before: str) -> None:
         """Raise `NotEvaluableError` where the deadline passed; `before` ends the sentence."""
         if self.deadline is not None and dt.datetime.now(dt.UTC) > self.deadline:
-            raise self.too_late(before)
-
-    def too_late(self, before: str) -> NotEvaluableError:
-        """Return that the deadline passed."""
-        return NotEvaluableError(
-            Reason.DEADLINE,
-            f"The deadline, {self.deadline:%Y-%m-%d %H:%M:%S %Z}, passed before {before}.",
-        )
+            raise too_late(self.deadline, before)
 
     def scratch_folder(self) -> Lake:
         """Return a new, empty folder that all workers reach, deleted when `made` is closed.

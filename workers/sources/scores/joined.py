@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from workers.exceptions import NotEvaluableError, Reason
+from workers.exceptions import NotEvaluableError, Reason, too_late
 from workers.executors import DeadlinePassedError
 from workers.labels.columns import Batch, check_columns
 from workers.labels.parquet import Footer, read_footer, read_row_group
@@ -110,9 +110,10 @@ def join(
             deadline=joining.deadline,
         )
     except DeadlinePassedError:
-        raise joining.too_late(
+        before = (
             "the tables were joined: begin earlier, or join them before the audit, into one table"
-        ) from None
+        )
+        raise too_late(joining.deadline, before) from None
     assert left_out is not None  # noqa: S101  # of one item
     return scratch_folder, (_FILE,), left_out
 
