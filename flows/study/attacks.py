@@ -9,15 +9,16 @@ saw: what it reads is how wrong the proxy is, or chance, and no leak.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from flows.study import tables
-from flows.study.printed import GAME, Ours, PrintedTable, printed_points
+from flows.study.printed import GAME, Ours, beside, printed_values
 from flows.study.runner import Shown
-from flows.study.tables import CellRow, Point, StudyTable
+from flows.study.tables import CellRow, Point, StudyTable, points_of, printed_at
 from privcore import attacks
 from privcore.attacks import Tally, generator, stream_key
 from privcore.guarantees import ApproxDP, Gaussian
@@ -67,23 +68,17 @@ class Answers:
     @property
     def log_loss(self) -> tuple[float, float]:
         """Mean log-loss of the target, in nats, and its standard error."""
-        losses = -np.log(self._own(self.target))
+        losses = -np.log(self.own()[0])
         return float(losses.mean()), float(losses.std() / math.sqrt(self.records))
 
     def take(self, rows: NDArray[np.int64]) -> "Answers":
         """Return the answers on some of the records."""
         return Answers(self.target[rows], self.proxy[rows], self.labels[rows])
 
-    def own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def own(self) -> list[NDArray[np.float64]]:
         """Return both models' probability of each record's own label, shape (records,)."""
-        return self._own(self.target), self._own(self.proxy)
-
-    def _own(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.clip(chances[np.arange(self.records), self.labels], _SMALLEST, 1.0)
-
-
-Arms = tuple[Tally, Tally]
-"""An attack's tally, and its control's."""
+        places = np.arange(self.records), self.labels
+        return [np.clip(said[places], _SMALLEST, 1.0) for said in (self.target, self.proxy)]
 
 
 def attacked(train: Answers, test: Answers, *, canaries: int, stream: str) -> list[CellRow]:
@@ -109,7 +104,7 @@ def attacked(train: Answers, test: Answers, *, canaries: int, stream: str) -> li
             "ceiling": figure_ceiling(tally.records),
             "ceiling_fixed": figure_ceiling(tally.records, (FIXED,)),
         }
-        for name, (tally, control) in _played(train, test, canaries, stream)
+        for name, tally, control in _played(train, test, canaries, stream)
     ]
 
 
@@ -126,8 +121,8 @@ def model_rows(
 
 def _played(
     train: Answers, test: Answers, canaries: int, stream: str
-) -> Iterator[tuple[str, Arms]]:
-    """Yield each attack's two tallies, of equally many records or pairs."""
+) -> Iterator[tuple[str, Tally, Tally]]:
+    """Yield each attack's tally and its control's, of equally many records or pairs."""
     random = generator(SEED, stream, "who plays")
     many = min(canaries, train.records, test.records)
     members, fresh = (part.take(random.permutation(part.records)[:many]) for part in (train, test))
@@ -136,15 +131,15 @@ def _played(
     stand_ins, outsiders, population = (
         fresh.take(rows) for rows in np.split(np.arange(many), [pairs, 2 * pairs])
     )
-    for name, arms in ((LABELS, (members, fresh)), (PAIRS, (few, stand_ins))):
-        yield name, (_labels(arms[0]), _labels(arms[1]))
+    yield LABELS, _labels(members), _labels(fresh)
+    yield PAIRS, _labels(few), _labels(stand_ins)
     for name, score in _membership_scores(population):
         key, others = stream_key(SEED, "members", name), score(outsiders)
         own, control = (
             attacks.membership_inference(score(part), others, repetitions=REPETITIONS, key=key)
             for part in (few, stand_ins)
         )
-        yield name, (own, control)
+        yield name, own, control
 
 
 def _labels(answers: Answers) -> Tally:
@@ -158,34 +153,30 @@ def _labels(answers: Answers) -> Tally:
     )
 
 
-Scored = Callable[[Answers], NDArray[np.float64]]
+_Scored = Callable[[Answers], NDArray[np.float64]]
 
 
-def _membership_scores(population: Answers) -> Iterator[tuple[str, Scored]]:
+def _membership_scores(population: Answers) -> Iterator[tuple[str, _Scored]]:
     """Yield each membership attack's score, less its median on the population.
 
     What the target does better or worse on all records, members or not, is no membership.
     """
     target, reference = population.own()
 
-    def loss(part: Answers) -> NDArray[np.float64]:
-        return attacks.CalibratedLossScore()(*(-np.log(chances) for chances in part.own()))
+    def centred(score: _Scored) -> _Scored:
+        middle = float(np.median(score(population)))
+        return lambda part: score(part) - middle
 
-    def outdone(gamma: float) -> Scored:
+    def rmia(gamma: float) -> _Scored:
         score = attacks.RmiaScore(dominance=gamma, slope=RMIA_SLOPE)
         return lambda part: score(
             *part.own(), population_target=target, population_reference=reference
         )
 
-    scores = {LOSS: loss} | {
-        name: outdone(gamma) for name, gamma in zip(RMIAS, RMIA_GAMMAS, strict=True)
-    }
-    for name, score in scores.items():
-        yield name, _centred(score, float(np.median(score(population))))
-
-
-def _centred(score: Scored, middle: float) -> Scored:
-    return lambda part: score(part) - middle
+    loss = attacks.CalibratedLossScore()
+    yield LOSS, centred(lambda part: loss(*(-np.log(chances) for chances in part.own())))
+    for name, gamma in zip(RMIAS, RMIA_GAMMAS, strict=True):
+        yield name, centred(rmia(gamma))
 
 
 def _figures(tally: Tally) -> CellRow:
@@ -196,14 +187,7 @@ def _figures(tally: Tally) -> CellRow:
     guesses = np.broadcast_to(guesses, correct.shape)
     fixed = PAPER_FRACTIONS.index(FIXED)
     best, at_one = (
-        best_epsilon(
-            tally.records,
-            guesses[:, part],
-            correct[:, part],
-            family=Gaussian(),
-            delta=DELTA,
-            significance=SIGNIFICANCE,
-        )
+        _best(tally.records, guesses[:, part], correct[:, part])
         for part in (slice(None), slice(fixed, fixed + 1))
     )
     claim = Claim(family=ApproxDP(), delta=DELTA, significance=SIGNIFICANCE)
@@ -216,78 +200,99 @@ def _figures(tally: Tally) -> CellRow:
     }
 
 
+def _best(
+    records: int, guesses: NDArray[np.int64], correct: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    about: dict[str, Any] = {"delta": DELTA, "significance": SIGNIFICANCE}
+    return best_epsilon(records, guesses, correct, family=Gaussian(), **about)
+
+
 def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:
     """Return the paper's figure of an attack on so many records that is always right."""
     guesses = guess_counts(records, fractions)[np.newaxis]
-    best = best_epsilon(
-        *(records, guesses, guesses), family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
-    )
-    return float(best[0])
+    return float(_best(records, guesses, guesses)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTable:
+    """A printed table of models' values, our column, and that of its deviation or error.
+
+    `unit` is what ours are multiplied by.
+    """
+
+    place: str
+    column: str = "epsilon_paper"
+    error: str = "epsilon_paper_deviation"
+    repetitions: int = REPETITIONS
+    form: str = ".2f"
+    unit: float = 1.0
+
+    def ours(self, rows: Iterable[CellRow]) -> list[Ours]:
+        """Return our values of every model that the paper prints."""
+        found = [
+            {
+                "place": self.place,
+                "quantity": MODEL.format(**row),
+                "value": self.unit * row[self.column],
+                "error": self.unit * row[self.error],
+                "of_control": row.get(f"control_{self.column}"),
+            }
+            for row in labels_of(rows)
+        ]
+        return beside(GAME, [self.place], found, form=self.form, repetitions=self.repetitions)
 
 
 MODEL = "{mechanism} at {epsilon}"
 """What the paper's tables call a model."""
-_SIMILAR, _ABOVE = (
-    PrintedTable(
-        *(GAME, place, quantity, "value", "error", of), repetitions=REPETITIONS, control="control"
-    )
-    for place, quantity, of in (
-        ("Fig 1", "label inference less calibrated loss", "{model}"),
-        ("Fig 5", "RMIA less the larger of both others", "{model}, {gamma}"),
-    )
-)
 
 
-def figures_of(place: str, column: str = "epsilon_paper") -> PrintedTable:
-    """Return a printed table of models' figures, each with its deviation and its control."""
-    about = (GAME, place, MODEL, column, f"{column}_deviation")
-    return PrintedTable(*about, repetitions=REPETITIONS, control=f"control_{column}")
-
-
-def beside_print(rows: Sequence[CellRow], *printed: PrintedTable) -> list[Ours]:
-    """Return printed tables of models beside ours, and what the paper says of its attacks."""
-    found = [ours for table in printed for ours in table.beside(_labels_of(rows))]
-    by_model: dict[str, dict[str, CellRow]] = {}
-    for row in rows:
-        by_model.setdefault(MODEL.format(**row), {})[row["attack"]] = row
-    similar, above = [], []
-    for model, own in by_model.items():
-        similar.append({"model": model, **_difference(own[PAIRS], own[LOSS])})
-        if model.endswith(" at inf"):
-            larger = max(own[PAIRS], own[LOSS], key=lambda row: float(row["epsilon_paper"]))
-            for name in RMIAS:
-                about = {"model": model, "gamma": name.split(", ")[1]}
-                above.append({**about, **_difference(own[name], larger)})
-    return [*found, *_SIMILAR.beside(similar), *_ABOVE.beside(above)]
-
-
-def _labels_of(rows: Iterable[CellRow]) -> list[CellRow]:
+def labels_of(rows: Iterable[CellRow]) -> list[CellRow]:
+    """Return the rows of label inference, one for each model."""
     return [row for row in rows if row["attack"] == LABELS]
 
 
-def _difference(one: CellRow, other: CellRow) -> CellRow:
-    error = math.hypot(one["epsilon_paper_deviation"], other["epsilon_paper_deviation"])
-    value, control = (
-        one[name] - other[name] for name in ("epsilon_paper", "control_epsilon_paper")
-    )
-    return {"value": float(value), "error": error, "control": float(control)}
+def beside_print(rows: Iterable[CellRow], *printed: ModelTable) -> list[Ours]:
+    """Return printed tables of models beside ours, and what the paper says of its attacks."""
+    by_model: dict[str, dict[str, CellRow]] = {}
+    for row in rows:
+        by_model.setdefault(MODEL.format(**row), {})[row["attack"]] = row
+    similar, above = "label inference less calibrated loss", "RMIA less the larger of both others"
+    compared = [("Fig 1", similar, name, own[PAIRS], own[LOSS]) for name, own in by_model.items()]
+    for name, own in by_model.items():
+        larger = max(own[PAIRS], own[LOSS], key=lambda row: float(row["epsilon_paper"]))
+        gammas = ((f"{name}, {rmia.split(', ')[1]}", own[rmia]) for rmia in RMIAS)
+        if name.endswith(" at inf"):
+            compared += [("Fig 5", above, of, one, larger) for of, one in gammas]
+    said = [
+        {
+            "place": place,
+            "quantity": quantity,
+            "of": of,
+            "value": float(one["epsilon_paper"] - other["epsilon_paper"]),
+            "error": math.hypot(one["epsilon_paper_deviation"], other["epsilon_paper_deviation"]),
+            "of_control": float(one["control_epsilon_paper"] - other["control_epsilon_paper"]),
+        }
+        for place, quantity, of, one, other in compared
+    ]
+    found = [ours for table in printed for ours in table.ours(rows)]
+    return found + beside(GAME, ["Fig 1", "Fig 5"], said, repetitions=REPETITIONS)
 
 
 def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
     """Return every attack on every model: figure, its control's, and the corrected bounds."""
-    named = [{**row, "model": model.format(**row)} for row in rows]
-    sizes = tables.side_by_side(named, ["model"], "{attack}", "{records:,}")
     cell = (
         "{epsilon_paper:.2f} ± {epsilon_paper_deviation:.2f} ({control_epsilon_paper:.2f}) / "
         "{epsilon_lower:.2f} ({control_epsilon_lower:.2f})"
     )
-    read = tables.side_by_side(named, ["model"], "{attack}", cell)
+    found: dict[str, CellRow] = {}
+    for row in rows:
+        own = found.setdefault(model.format(**row), {"model": model.format(**row)})
+        own[row["attack"]] = cell.format(**row)
+        if row["attack"] in (LABELS, PAIRS):
+            own["records" if row["attack"] == LABELS else "pairs"] = f"{row['records']:,}"
     return tables.table_of(
         "Attacks: figure ± deviation (control) / corrected bound (control)",
-        [
-            {**row, "records": size[LABELS], "pairs": size[PAIRS]}
-            for row, size in zip(read, sizes, strict=True)
-        ],
+        found.values(),
         tables.values_of(("model", "records", "pairs", *ATTACKS)),
         text=("model",),
     )
@@ -296,7 +301,7 @@ def attacks_table(rows: Sequence[CellRow], *, model: str = MODEL) -> StudyTable:
 def game_shown(
     rows: Sequence[CellRow],
     said: Sequence[str],
-    printed: Mapping[str, PrintedTable],
+    printed: Mapping[str, ModelTable],
     *,
     source: str,
     data: Mapping[str, pl.DataFrame],
@@ -314,14 +319,16 @@ def game_shown(
     """
     points: list[Point] = []
     for panel, table in printed.items():
-        series, error = {table.value: "{mechanism}"}, {table.value: table.error}
-        points += tables.points_of(_labels_of(rows), "epsilon", series, error=error, panel=panel)
+        series, error = {table.column: "{mechanism}"}, {table.column: table.error}
+        points += points_of(labels_of(rows), "epsilon", series, error=error, panel=panel)
     for panel, table in printed.items():
-        points += printed_points(GAME, table.place, panel, unit=1.0 / table.unit)
+        for quantity, each in printed_values(GAME, table.place).items():
+            mechanism, _, epsilon = quantity.partition(" at ")
+            points.append(printed_at(epsilon, each.middle * (1.0 / table.unit), mechanism, panel))
     along = tables.Axis("declared epsilon", order=sorted({each["x"] for each in points}, key=float))
     compared = [row for row in rows if row["attack"] != LABELS]
     value, error = {"epsilon_paper": "{attack}"}, {"epsilon_paper": "epsilon_paper_deviation"}
-    read = tables.points_of(compared, "epsilon", value, error=error, panel="{mechanism}")
+    read = points_of(compared, "epsilon", value, error=error, panel="{mechanism}")
     places = [table.place.removeprefix("Table ") for table in printed.values()]
     figures = {
         f"tables_{'_and_'.join(places)}": tables.chart(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from flows.study.printed import REIDENTIFICATION, RENYI, WORST_CASE, PrintedTable, printed_values
+from flows.study.printed import REIDENTIFICATION, RENYI, WORST_CASE, beside, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import Axis, CellRow, chart, points_of, printed_at
 from privcore.upper_bounds import (
@@ -60,17 +60,12 @@ NAME_PRIOR = 0.005445
 
 It is not printed. 2.37 leaves 0.00540 to 0.00546 open, 0.45 leaves 0.00544 and more.
 """
-_PRINTED = [
-    PrintedTable(
-        paper, place, exact=True, missing="the names' priors need GPT-2 and the Enron e-mails"
-    )
-    for paper, places in (
-        (WORST_CASE, ("Section 3.2", "Fig 2b", "Fig 2a")),
-        (RENYI, ("Fig 7",)),
-        (REIDENTIFICATION, ("Proposition 9", "Fig 1")),
-    )
-    for place in places
-]
+_PLACES = {
+    WORST_CASE: ("Section 3.2", "Fig 2b", "Fig 2a"),
+    RENYI: ("Fig 7",),
+    REIDENTIFICATION: ("Proposition 9", "Fig 1"),
+}
+_MISSING = "the names' priors need GPT-2 and the Enron e-mails"
 _FITTED = f"for the prior {NAME_PRIOR:.4f}, which gives both numbers printed of it"
 _EXPONENT = "Zipf's law with 1.2 over the same 10^9 secrets gives {other}, as printed"
 
@@ -91,10 +86,10 @@ def study() -> Study:
         for noise in noises
     ]
     title = "What a guarantee promises, in three papers' figures"
-    return Study("Bounds", title, cells, compute, None, shown)
+    return Study("Bounds", title, cells, _compute, None, _shown)
 
 
-def compute(_: None, cell: Cell) -> list[CellRow]:
+def _compute(_: None, cell: Cell) -> list[CellRow]:
     """Return the rows of one figure, or of one run of training."""
     part, setting = cell.parameters["part"], cell.parameters["setting"]
     if part == "success":  # Figure 1 of "Beyond the Worst Case"
@@ -132,8 +127,7 @@ def _rows(curves: Sequence[Any], *names: str, **renamed: str) -> list[CellRow]:
     ).to_dicts()
 
 
-def shown(_: None, found: Computed) -> Shown:
-    """Return what there is to show of all figures."""
+def _shown(_: None, found: Computed) -> Shown:
     leakage = found.part("leakage")
     data = {
         "success": found.part("success"),
@@ -148,13 +142,13 @@ def shown(_: None, found: Computed) -> Shown:
         "Every figure is computed and nothing is drawn at random, so each printed value is judged. "
         "Diamonds in the drawings are what the papers print."
     )
-    rows = [*_of_success(), *_of_noise(), *_of_leakage(leakage)]
     names = ("place", "quantity", "value", "form", "remark")
-    stated = [dict(zip(names, (*row, ""), strict=False)) for row in rows]
+    rows = [*_of_success(), *_of_noise(), *_of_leakage(leakage)]
+    stated = [dict(zip(names, row, strict=False)) for row in rows]
     ours = [
         each
-        for table in _PRINTED
-        for each in table.beside(row for row in stated if row["place"] == table.place)
+        for paper, places in _PLACES.items()
+        for each in beside(paper, places, stated, missing=_MISSING, exact=True)
     ]
     return Shown([said], ours=ours, data=data, figures=_charts(data))
 
@@ -195,15 +189,21 @@ def _of_success() -> list[Stated]:
 
 def _of_noise() -> list[Stated]:
     """Return our values of what Izzo et al. say in words of Proposition 9 and of Figure 1."""
-    found = [
-        ("Proposition 9", "standard deviation at n = 36", float(reciprocal_sum_deviation(36))),
-        ("Proposition 9", "sensitivity at n = 36", noise_needed(36, eta=0.01).sensitivity),
+    needed = {records: noise_needed(records, eta=0.01) for records in (36, 48)}
+    ratio = "DP's noise over RIP's at n = {} and eta = 0.01"
+    return [
+        (
+            "Proposition 9",
+            "standard deviation at n = 36",
+            float(reciprocal_sum_deviation(36)),
+            ",.4g",
+        ),
+        ("Proposition 9", "sensitivity at n = 36", needed[36].sensitivity, ",.4g"),
+        *(
+            ("Fig 1", ratio.format(records), each.dp_scale / each.rip_scale, ",.4g")
+            for records, each in needed.items()
+        ),
     ]
-    for records in (36, 48):
-        needed = noise_needed(records, eta=0.01)
-        quantity = f"DP's noise over RIP's at n = {records} and eta = 0.01"
-        found.append(("Fig 1", quantity, needed.dp_scale / needed.rip_scale))
-    return [(*row, ",.4g") for row in found]
 
 
 def _of_leakage(leakage: pl.DataFrame) -> list[Stated]:

@@ -18,30 +18,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from flows.progress import announce
-from flows.study.attacks import (
-    GAME_SETTINGS,
-    LABELS,
-    MODEL,
-    Answers,
-    figures_of,
-    game_shown,
-    model_rows,
-)
-from flows.study.printed import GAME, PrintedTable, Setting
+from flows.study import attacks
+from flows.study.attacks import MODEL, Answers, ModelTable
+from flows.study.printed import Setting
 from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
 from flows.study.tables import CellRow, paragraphs
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import RandomizedResponse, correct_probabilities
-from workers.datasets.criteo import (
-    FEATURES,
-    LABEL,
-    SAMPLED,
-    SHARES,
-    VALIDATION,
-    read_day,
-    synthetic_day,
-)
+from workers.datasets import criteo as clicks
+from workers.datasets.criteo import FEATURES, LABEL, SHARES, VALIDATION
 from workers.labels.columns import HOLDOUT, TRAIN
 from workers.training.methods import Learner, MultiStage, Pate, TrainedModel, TrainingData
 
@@ -61,9 +47,9 @@ ROWS = 1_000_000  # a day, as in the paper; 80% of it is trained on
 CANARIES = 200_000
 PROXY_DAY, TARGET_DAY = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
 TABLES = {
-    "Table 2: figure ± deviation": figures_of("Table 2"),
-    "Table 5: test log-loss": PrintedTable(
-        *(GAME, "Table 5", MODEL, "test_log_loss", "test_log_loss_error"), form=".3f"
+    "Table 2: figure ± deviation": ModelTable("Table 2"),
+    "Table 5: test log-loss": ModelTable(
+        "Table 5", "test_log_loss", "test_log_loss_error", 1, ".3f"
     ),
 }
 
@@ -105,9 +91,9 @@ def study(
     for number, day in enumerate((PROXY_DAY, TARGET_DAY)):
         rows = max(4_000, round(ROWS * scale))
         if files:
-            days[day] = read_day(files[number], day, rows=rows, seed=SEED)
+            days[day] = clicks.read_day(files[number], day, rows=rows, seed=SEED)
         else:
-            days[day] = synthetic_day(day, number=number, rows=rows, seed=SEED)
+            days[day] = clicks.synthetic_day(day, number=number, rows=rows, seed=SEED)
         announce("Days of clicks", number + 1, 2)
     identity = {
         "days": [str(frame.hash_rows(seed=0).sum()) for frame in days.values()],
@@ -115,7 +101,7 @@ def study(
         "catboost": PARAMETERS,
         "pate": [TEACHERS, QUERIES, PATE_DELTA],
         "canaries": CANARIES,
-        "game": GAME_SETTINGS,
+        "game": attacks.GAME_SETTINGS,
     }
     data = {
         (day, part): _part(frame, part)
@@ -143,9 +129,9 @@ def study(
         "Criteo",
         "Private labels on clicks, by mechanism and epsilon",
         cells,
-        compute,
+        _compute,
         Days(days[TARGET_DAY].height, bool(files), target, test, now, said),
-        shown,
+        _shown,
         settings_of(files=bool(files), rows=days[TARGET_DAY].height),
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
@@ -157,8 +143,7 @@ def _part(day: pl.DataFrame, part: str) -> TrainingData:
     return TrainingData(features, rows[LABEL.column].cast(pl.Int64).to_numpy())
 
 
-def compute(days: Days, cell: Cell) -> list[CellRow]:
-    """Return a row for each attack on one model, or on all that PATE's teachers make."""
+def _compute(days: Days, cell: Cell) -> list[CellRow]:
     mechanism = cell.parameters["mechanism"]
     if mechanism == PATE:
         return [row for epsilon, model in _pate(days) for row in _rows(days, PATE, epsilon, model)]
@@ -191,7 +176,7 @@ def _rows(days: Days, mechanism: str, epsilon: float, model: TrainedModel) -> li
         for part, proxy in zip((days.target, days.test), days.proxy, strict=True)
     ]
     loss = dict(zip(("test_log_loss", "test_log_loss_error"), arms[1].log_loss, strict=True))
-    return model_rows(mechanism, epsilon, arms, canaries=CANARIES, **loss)
+    return attacks.model_rows(mechanism, epsilon, arms, canaries=CANARIES, **loss)
 
 
 def _probabilities(days: Days, model: TrainedModel, features: pl.DataFrame) -> NDArray[np.float64]:
@@ -212,7 +197,7 @@ def settings_of(*, files: bool, rows: int) -> list[Setting]:
     return [
         Setting("clicks", days, days if files else "SYNTHETIC, made up in their shape"),
         Setting("rows a day", f"{ROWS:,}", f"{ROWS if whole else rows:,}"),
-        Setting("share of lines that is drawn", "0.05", f"{SAMPLED:g}"),
+        Setting("share of lines that is drawn", "0.05", f"{clicks.SAMPLED:g}"),
         Setting("train, validation, test", "0.8, 0.04, 0.16", ", ".join(map(str, SHARES.values()))),
         Setting("canaries", "as many as test records", "as many as test records"),
         Setting("CatBoost", "iterations 100, learning_rate 0.4, depth 8", of_trees),
@@ -229,13 +214,12 @@ def _teachers(rows: int) -> int:
     return min(TEACHERS, round(SHARES[TRAIN] * rows) // 50)
 
 
-def shown(days: Days, found: Computed) -> Shown:
-    """Return what there is to show of all models."""
+def _shown(days: Days, found: Computed) -> Shown:
     name, kind = ("criteo", "clicks") if days.files else ("criteo_synthetic", "SYNTHETIC clicks")
     rows = found.rows.to_dicts()
-    return game_shown(
+    return attacks.game_shown(
         rows,
-        sentences(rows, files=days.files),
+        _sentences(rows, files=days.files),
         TABLES,
         source=kind,
         data={name: found.rows.with_columns(rows=pl.lit(days.rows))},
@@ -243,9 +227,8 @@ def shown(days: Days, found: Computed) -> Shown:
     )
 
 
-def sentences(models: list[CellRow], *, files: bool) -> list[str]:
-    """Return what the study says in words, with its seeds and its terms."""
-    labels = [row for row in models if row["attack"] == LABELS]
+def _sentences(models: list[CellRow], *, files: bool) -> list[str]:
+    labels = attacks.labels_of(models)
     first, best = labels[0], min(labels, key=lambda row: row["test_log_loss"])
     data = (
         "The clicks are those of the files."

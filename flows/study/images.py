@@ -17,16 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from flows.study.attacks import (
-    GAME_SETTINGS,
-    LABELS,
-    MODEL,
-    Answers,
-    figures_of,
-    game_shown,
-    model_rows,
-)
-from flows.study.printed import GAME, PrintedTable, Setting
+from flows.study import attacks
+from flows.study.attacks import Answers, ModelTable
+from flows.study.printed import Setting
 from flows.study.runner import Cell, Computed, Shown, Study, kept_arrays
 from flows.study.tables import CellRow, binomial_error, paragraphs
 from privcore.attacks import generator
@@ -56,11 +49,11 @@ PATE = PateFixMatch(
 PATE_NETWORKS = {"small": "small", "resnet18": "wrn-28-4"}
 """PATE-FM's architecture beside the others'."""
 TABLES = {
-    "Table 1: figure ± deviation": figures_of("Table 1"),
-    "Table 4: test accuracy": PrintedTable(
-        *(GAME, "Table 4", MODEL, "test_accuracy", "test_accuracy_error"), unit=100.0
+    "Table 1: figure ± deviation": ModelTable("Table 1"),
+    "Table 4: test accuracy": ModelTable(
+        "Table 4", "test_accuracy", "test_accuracy_error", 1, unit=100.0
     ),
-    "Table 6: figure at 1%": figures_of("Table 6", "epsilon_fixed"),
+    "Table 6: figure at 1%": ModelTable("Table 6", "epsilon_fixed", "epsilon_fixed_deviation"),
 }
 
 
@@ -101,15 +94,13 @@ def study(
         "network": network,
         "seed": SEED,
         "canaries": CANARIES,
-        "game": GAME_SETTINGS,
+        "game": attacks.GAME_SETTINGS,
     }
-    pate = replace(
-        PATE,
-        teachers=taught,
-        queries=min(PATE.queries, half),
-        teaching=replace(PATE.teaching, flips=images.source == CIFAR_10),
-        learning=replace(PATE.learning, flips=images.source == CIFAR_10),
+    teaching, learning = (
+        replace(schedule, flips=images.source == CIFAR_10)
+        for schedule in (PATE.teaching, PATE.learning)
     )
+    pate = PateFixMatch(taught, min(PATE.queries, half), teaching, learning)
     cells = []
     for name in MECHANISMS:
         if name == PATE_FM:  # whose teachers serve all epsilons
@@ -129,16 +120,15 @@ def study(
         "Images",
         "Private labels of images, by mechanism and epsilon",
         cells,
-        compute,
+        _compute,
         ImageHalves(images.source, network, pate, second, images.test, answers),
-        shown,
+        _shown,
         settings_of(images.source, network, pate, half),
         drawn=f"{images.source}, seed {SEED}, network {network}.",
     )
 
 
-def compute(world: ImageHalves, cell: Cell) -> list[CellRow]:
-    """Return a row for each attack on one model, or on each of PATE-FM's students."""
+def _compute(world: ImageHalves, cell: Cell) -> list[CellRow]:
     mechanism = cell.parameters["mechanism"]
     if mechanism == PATE_FM:
         return _students(world)
@@ -179,7 +169,7 @@ def _rows(
         for part, proxy in zip((world.target, world.test), world.proxy, strict=True)
     ]
     right = arms[1].accuracy
-    return model_rows(mechanism, epsilon, arms, canaries=CANARIES, test_accuracy=right)
+    return attacks.model_rows(mechanism, epsilon, arms, canaries=CANARIES, test_accuracy=right)
 
 
 def _fitted(method: ImageMethod, network: str, images: Images, seed: int) -> FittedNetwork:
@@ -200,6 +190,7 @@ def _network(name: str, images: Images) -> Network:
 
 def settings_of(source: str, network: str, pate: PateFixMatch, half: int) -> list[Setting]:
     """Return what the paper and the code that it cites fix, beside what it is here."""
+    epochs = f"{pate.teaching.epochs}, {pate.learning.epochs}, {pate.teaching.batch}"
     found = [
         Setting("images", CIFAR_10, source),
         Setting("of these in each half", "25,000", f"{half:,}"),
@@ -207,39 +198,28 @@ def settings_of(source: str, network: str, pate: PateFixMatch, half: int) -> lis
         Setting("PATE-FM: network", "wrn-28-4", PATE_NETWORKS[network], PATE_FM),
         Setting("PATE-FM: teachers", "800", f"{pate.teachers}", PATE_FM),
         Setting("PATE-FM: answers", "250", f"{pate.queries}", PATE_FM),
-        Setting(
-            "PATE-FM: epochs of teachers and student, batch",
-            "40, 200, 64",
-            f"{pate.teaching.epochs}, {pate.learning.epochs}, {pate.teaching.batch}",
-            PATE_FM,
-        ),
+        Setting("PATE-FM: epochs of teachers and student, batch", "40, 200, 64", epochs, PATE_FM),
     ]
     for name, schedule in SCHEDULES.items():
-        batch, rate, mixup = {"alibi": (128, 0.1, 0)}.get(name, (512, 0.4, 4))
-        of = f"{name} at"
+        of, cited = f"{name} at", "128, 0.1, 0" if name == "alibi" else "512, 0.4, 4"
+        own = f"{schedule.batch}, {schedule.rate:g}, {schedule.mixup:g}"
         found += [
             Setting(f"{name}: network", "resnet18", network, of),
             Setting(f"{name}: epochs", "200", f"{schedule.epochs}", of),
-            Setting(
-                f"{name}: batch, rate, mixup",
-                f"{batch}, {rate}, {mixup}",
-                f"{schedule.batch}, {schedule.rate:g}, {schedule.mixup:g}",
-                of,
-            ),
+            Setting(f"{name}: batch, rate, mixup", cited, own, of),
         ]
     clustered = ("clusters' features", "DINO", "principal components", f"{WITH_PRIOR} at")
     return [*found, Setting(*clustered)]
 
 
-def shown(world: ImageHalves, found: Computed) -> Shown:
-    """Return what there is to show of all models."""
+def _shown(world: ImageHalves, found: Computed) -> Shown:
     rows = [
         {**row, "test_accuracy_error": binomial_error(row["test_accuracy"], row["test_records"])}
         for row in found.rows.to_dicts()
     ]
-    return game_shown(
+    return attacks.game_shown(
         rows,
-        sentences(rows),
+        _sentences(rows),
         TABLES,
         source=world.source,
         data={"images": found.rows.with_columns(source=pl.lit(world.source))},
@@ -247,9 +227,8 @@ def shown(world: ImageHalves, found: Computed) -> Shown:
     )
 
 
-def sentences(models: list[CellRow]) -> list[str]:
-    """Return what the study says in words, with its terms."""
-    labels = [row for row in models if row["attack"] == LABELS]
+def _sentences(models: list[CellRow]) -> list[str]:
+    labels = attacks.labels_of(models)
     first = labels[0]
     pate = next(row for row in labels if row["mechanism"] == PATE_FM)
     highest = max(row["control_epsilon_paper"] for row in labels)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from flows.study import printed, tables
-from flows.study.printed import WORST_CASE, PrintedTable, Setting
+from flows.study.printed import WORST_CASE, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import CellRow, StudyTable
 from privcore import attacks, mechanisms
@@ -65,12 +65,9 @@ _FIGURES = {
     "columns": ("Figure 6: several columns at epsilon 3", "columns"),
     "distance": ("Figure 7: one column at epsilon 1, right within a distance", "within"),
 }
+_PLACES = ("Fig 4", "Fig 7", "Fig 4 to 7")
 _OTHER_PRIOR = "a bound follows from the prior, and ours is that of Massachusetts"
 _NEEDS = "drawn, without a number in the text: privaudit study marginals --table calls.csv"
-_PRINTED = [
-    PrintedTable(*(WORST_CASE, place), error="error", control="control", form=".1f", missing=_NEEDS)
-    for place in ("Fig 4", "Fig 7", "Fig 4 to 7")
-]
 # Place, figure and place among its settings, what is counted, and the paper's words for it.
 _QUANTITIES = (
     ("Fig 4", "column", "SEX", "error", "attack on SEX"),
@@ -90,14 +87,10 @@ class Survey:
     digest: str
 
 
-def read_survey(uri: str, *, degree: int) -> Survey:
-    """Return the survey or the fire calls with a network of a degree.
+def _read_survey(uri: str) -> Survey:
+    """Return the survey or the fire calls with their network.
 
     Age is cut into tens, as the paper has ten values of it. What a call lacks is its own value.
-
-    Raises:
-        InvalidInputError: it has not all attributes, or the survey has missing values.
-        NotEvaluableError: the file cannot be read.
     """
     frame = read_rows(uri)
     names = FIRE if set(FIRE) <= set(frame.columns) else ACS
@@ -114,19 +107,19 @@ def read_survey(uri: str, *, degree: int) -> Survey:
         tens = series.name == "AGEP"
         codes.append(kept.to_numpy() // 10 if tens else np.unique(kept, return_inverse=True)[1])
     cells = np.column_stack(codes).astype(np.int64)
-    network = attacks.fit_network(
-        cells, [int(column.max()) + 1 for column in cells.T], degree=degree
-    )
-    return Survey(tuple(frame.columns), network, str(frame.hash_rows(seed=0).sum()))
+    sizes = [int(column.max()) + 1 for column in cells.T]
+    network = attacks.fit_network(cells, sizes, degree=DEGREE)
+    return Survey(names, network, str(frame.hash_rows(seed=0).sum()))
 
 
 def study(table: str, *, scale: float) -> Study:
     """Return the study of a table; `scale` shrinks the number of runs of each setting.
 
     Raises:
-        InvalidInputError: no such table.
+        InvalidInputError: it has not all attributes, or the survey has missing values.
+        NotEvaluableError: the file cannot be read.
     """
-    survey = read_survey(table, degree=DEGREE)
+    survey = _read_survey(table)
     runs, few = (max(2, round(count * scale)) for count in (RUNS, RUNS_OF_MANY))
     order = [survey.names[column] for column in survey.network.order]
     by_epsilon, by_distance = ALONE[survey.names[0]]
@@ -149,26 +142,23 @@ def study(table: str, *, scale: float) -> Study:
         "Marginals",
         "Secret columns, reconstructed from noisy marginals",
         cells,
-        compute,
+        _compute,
         survey,
-        shown,
+        _shown,
         SETTINGS,
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
-def compute(survey: Survey, cell: Cell) -> list[CellRow]:
+def _compute(survey: Survey, cell: Cell) -> list[CellRow]:
     """Return the rows of some runs of a setting, one for each run and distance.
 
     Tables of the attacker's own are sampled and published as the attacked one is; the attack stops
     after as many steps as read most of them. No one looks at the attacked one's secret columns.
     """
-    given, epsilon, seed = (
-        cell.parameters,
-        float(cell.parameters["epsilon"]),
-        cell.parameters["seed"],
-    )
-    figure, names = given["figure"], given["secret"]
+    given = cell.parameters
+    figure, names, seed = given["figure"], given["secret"], given["seed"]
+    epsilon = float(given["epsilon"])
     secret = [survey.names.index(name) for name in names]
     near = range(survey.network.sizes[secret[0]]) if figure == "distance" else [0]
     last = _STEPS if len(secret) == 1 else _STEPS_OF_MANY
@@ -214,9 +204,7 @@ def _published(
     """Sample a table, and publish its marginals."""
     network, places = survey.network, tuple(secret)
     cells = network.sample(RECORDS, random)
-    known = {
-        column: cells[:, column] for column in range(len(survey.names)) if column not in secret
-    }
+    known = {place: values for place, values in enumerate(cells.T) if place not in secret}
     likely, chance = network.most_probable(known)
     priors = {column: network.posterior(known, column) for column in secret}
     chosen = mechanisms.marginals_touching(len(survey.names), ways=WAYS, secret=places)
@@ -265,8 +253,7 @@ def _play(
         yield {"within": within, "stop": stop, "prior": float(best.sum()), **right, **limits}
 
 
-def shown(survey: Survey, found: Computed) -> Shown:
-    """Return what there is to show of all runs."""
+def _shown(survey: Survey, found: Computed) -> Shown:
     runs = found.rows
     figures = {name: means(runs, name) for name in _FIGURES}
     return Shown(
@@ -311,44 +298,40 @@ def beside(figures: dict[str, list[CellRow]]) -> list[printed.Ours]:
     rows = []
     for place, figure, of, name, quantity in _QUANTITIES:
         (row,) = (row for row in figures[figure] if row[_FIGURES[figure][1]] == of)
-        error = row.get(f"error_of_{name}", 0.0)  # a bound has none
-        about: CellRow = {"place": place, "quantity": quantity, "value": row[name], "error": error}
-        about["control"] = row["blind"] if name == "error" else None
+        about: CellRow = {"place": place, "quantity": quantity, "value": row[name], "form": ".1f"}
+        about["error"] = row.get(f"error_of_{name}", 0.0)  # a bound has none
+        about["of_control"] = row["blind"] if name == "error" else None
         rows.append(about | {"remark": "" if name in ATTACKS else _OTHER_PRIOR})
     low = {row["names"] for row in figures["column"] if row["limit_95"] < 80.0}
     others = "columns but AGEP and SCHL whose 95% bound is below 80"
-    many = {"value": len(low - {"AGEP", "SCHL"}), "form": ".0f"}
-    return printed.beside_each(_PRINTED, [*rows, {"place": "Fig 4", "quantity": others, **many}])
+    many: CellRow = {"value": len(low - {"AGEP", "SCHL"}), "form": ".0f"}
+    rows.append({"place": "Fig 4", "quantity": others, **many})
+    return printed.beside(WORST_CASE, _PLACES, rows, missing=_NEEDS)
 
 
-def exceeding(runs: pl.DataFrame) -> list[CellRow]:
-    """Return for each attack and confidence how many runs exceeded the limit, and of how many.
+def _exceeding(runs: pl.DataFrame) -> str:
+    """Say which attacks exceed their limits in more runs than the confidence allows.
 
-    Each run counts once: those of Figure 7 at a distance of 1. `p_value` is of the hypothesis that
-    no more exceed it than the confidence allows.
+    Each run counts once: those of Figure 7 at a distance of 1.
     """
     runs = runs.filter((pl.col("figure") != "distance") | (pl.col("within") == 1))
-    rows = []
+    most, wrong = 0, []
     for attack, confidence in itertools.product(ATTACKS, CONFIDENCES):
         above = int((runs[attack] > runs[f"limit_{round(100 * confidence)}"]).sum())
         test = binomtest(above, runs.height, 1.0 - confidence, alternative="greater")
-        found = {"runs": runs.height, "exceeded": above, "p_value": float(test.pvalue)}
-        rows.append({"attack": attack, "confidence": confidence, **found})
-    return rows
+        if test.pvalue <= _LEVEL:
+            wrong.append(f"{attack} at {confidence:.0%} in {above} of {runs.height} runs")
+        most = max(most, above) if confidence == CONFIDENCES[-1] else most
+    if wrong:
+        return f"AN ATTACK EXCEEDS THEOREM 3.5: {'; '.join(wrong)}."
+    return (
+        f"No attack exceeds Theorem 3.5: above its 95% limit in at most {most} of {runs.height} "
+        f"runs for each attack (exact binomial tests at {_LEVEL:g})."
+    )
 
 
 def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
     """Return what the study says in words, with its terms."""
-    above = exceeding(runs)
-    most = max(row["exceeded"] for row in above if row["confidence"] == 0.95)
-    name = "{attack} at {confidence:.0%} in {exceeded} of {runs} runs"
-    wrong = [name.format(**row) for row in above if row["p_value"] <= _LEVEL]
-    found = (
-        f"No attack exceeds Theorem 3.5: above its 95% limit in at most {most} of "
-        f"{above[0]['runs']} runs for each attack (exact binomial tests at {_LEVEL:g})."
-    )
-    if wrong:
-        found = f"AN ATTACK EXCEEDS THEOREM 3.5: {'; '.join(wrong)}."
     at_one, last = means(runs, "column"), runs.filter(figure="epsilon", epsilon=math.inf)
     posterior, error = (
         sum(row[attack] >= row["blind"] - 1.0 for row in at_one) for attack in ATTACKS[1:]
@@ -358,7 +341,7 @@ def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
     run; all {WAYS}-way marginals that touch a secret column, delta {DELTA:g} under replacement of a
     record's secret columns.
 
-    {found}
+    {_exceeding(runs)}
 
     At epsilon {EPSILON_OF_COLUMNS:g} the posterior reads at least as much as the prior alone,
     within one record, for {posterior} of {len(at_one)} columns; the squared error, which only
@@ -370,13 +353,11 @@ def sentences(runs: pl.DataFrame, columns: int) -> list[str]:
 
 
 def _chart(figure: str, found: list[CellRow]) -> Any:
-    title, key = _FIGURES[figure]
+    (title, key), values = _FIGURES[figure], printed.printed_values
     rows = [{**row, "x": f"{row[key]:{'' if key == 'names' else 'g'}}"} for row in found]
     order = [row["x"] for row in rows]
     said = [
-        tables.printed_at(
-            f"{x}", printed.printed_values(WORST_CASE, place)[name].middle, _NAMES[counted]
-        )
+        tables.printed_at(f"{x}", values(WORST_CASE, place)[name].middle, _NAMES[counted])
         for place, of, x, counted, name in _QUANTITIES
         if of == figure and rows[0]["names"] in ACS
     ]

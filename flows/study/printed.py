@@ -11,11 +11,11 @@ import functools
 import math
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flows.study.tables import Point, StudyTable, printed_at, table_of
+from flows.study.tables import StudyTable, table_of
 
 GAME = "Observational Auditing of Privacy"
 WORST_CASE = "Beyond the Worst Case"
@@ -79,10 +79,7 @@ def _value(row: dict[str, str]) -> PrintedValue:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the paper, or the code that it cites, fixes, and what it is here.
-
-    `of` limits it to the quantities that have these words: the others do not depend on it.
-    """
+    """What the paper, or the code that it cites, fixes for quantities with the words `of`."""
 
     name: str
     paper: str
@@ -103,7 +100,7 @@ class Ours:
         error: its standard error; of a mean over repetitions, their deviation, as papers print it.
         repetitions: over how many repetitions `error` is the deviation.
         of: what tells values apart that one printed statement is about.
-        control: the same value of the attack's control, as text.
+        of_control: the same value of the attack's control, if it has one.
         remark: why it may differ, or what it would take to compute it.
         exact: whether it is the same with any setting.
     """
@@ -115,7 +112,7 @@ class Ours:
     error: float = 0.0
     repetitions: int = 1
     of: str = ""
-    control: str = ""
+    of_control: float | None = None
     form: str = ".2f"
     remark: str = ""
     exact: bool = False
@@ -133,6 +130,11 @@ class Ours:
         error = f" ± {self.error:{self.form}}" if self.error else ""
         return f"{self.value:{self.form}}{error}"
 
+    @property
+    def control(self) -> str:
+        """The control's value."""
+        return "" if self.of_control is None else f"{self.of_control:{self.form}}"
+
     def verdict(self, settings: Sequence[Setting]) -> str:
         """Return the judgement: the one rule, where the settings let it be judged."""
         if self.value is None:
@@ -149,78 +151,28 @@ class Ours:
         return f"differs: {self.remark}" if self.remark else "differs"
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedTable:
-    """What a paper prints at one place, and where our values of it stand in a study's rows.
+def beside(
+    paper: str,
+    places: Iterable[str],
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    missing: str = "this model is not trained",
+    **shared: Any,
+) -> list[Ours]:
+    """Return our values of everything that a paper prints at some places, in the file's order.
 
-    Attributes:
-        place: of the table, figure or section.
-        quantity: as in the file, as a format of a row.
-        value: the column of our value.
-        error: the column of its error; a row without it has none.
-        repetitions: over how many repetitions that is the deviation; 1 where it is no deviation.
-        of: what tells values apart that one printed statement is about, as a format of a row.
-        control: the column of the same value of the attack's control; a row without it has none.
-        unit: what values are multiplied by.
-        exact: whether values are the same with any setting.
-        missing: why a printed quantity of which there is no row is not computed.
+    Rows have fields of `Ours`, and `shared` those that are the same for all; `missing` says why a
+    printed quantity without a row is not computed.
     """
-
-    paper: str
-    place: str
-    quantity: str = "{quantity}"
-    value: str = "value"
-    error: str = ""
-    of: str = ""
-    repetitions: int = 1
-    control: str = ""
-    form: str = ".2f"
-    unit: float = 1.0
-    exact: bool = False
-    missing: str = "this model is not trained"
-
-    def beside(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Ours]:
-        """Yield our values of everything that is printed there, in the file's order.
-
-        A row's own `form`, `repetitions`, `exact` and `remark` (why its value may differ) come
-        before the table's.
-        """
-        found: dict[str, list[Mapping[str, Any]]] = {}
-        for row in rows:
-            found.setdefault(self.quantity.format(**row), []).append(row)
-        for quantity in printed_values(self.paper, self.place):
-            if quantity not in found:
-                yield Ours(self.paper, self.place, quantity, None, remark=self.missing)
-            for row in found.get(quantity, ()):
-                form, control = row.get("form", self.form), row.get(self.control)
-                yield Ours(
-                    *(self.paper, self.place, quantity, self.unit * row[self.value]),
-                    error=self.unit * row.get(self.error, 0.0),
-                    repetitions=row.get("repetitions", self.repetitions),
-                    of=self.of.format(**row),
-                    control="" if control is None else f"{control:{form}}",
-                    form=form,
-                    remark=row.get("remark", ""),
-                    exact=row.get("exact", self.exact),
-                )
-
-
-def beside_each(tables: Iterable[PrintedTable], rows: Iterable[Mapping[str, Any]]) -> list[Ours]:
-    """Return all that is printed beside the rows, whose `place` says where each is printed."""
-    by_place: dict[str, list[Mapping[str, Any]]] = {}
+    given: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_place.setdefault(row["place"], []).append(row)
-    return [ours for table in tables for ours in table.beside(by_place.get(table.place, ()))]
-
-
-def printed_points(paper: str, place: str, panel: str, *, unit: float = 1.0) -> list[Point]:
-    """Return what a table prints of models ("mechanism at epsilon"), in a unit of ours."""
-    points = []
-    for quantity, value in printed_values(paper, place).items():
-        model, at, epsilon = quantity.partition(" at ")
-        if at:
-            points.append(printed_at(epsilon, value.middle * unit, model, panel))
-    return points
+        given.setdefault((row["place"], row["quantity"]), []).append(row)
+    found = []
+    for place, quantity in ((at, name) for at in places for name in printed_values(paper, at)):
+        none = {"place": place, "quantity": quantity, "value": None, "remark": missing}
+        own = given.get((place, quantity), [none])
+        found += [Ours(**{"paper": paper, **shared, **row}) for row in own]
+    return found
 
 
 def judged_rows(ours: Iterable[Ours], settings: Sequence[Setting]) -> list[dict[str, str]]:

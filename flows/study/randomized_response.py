@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from flows.study import tables
-from flows.study.printed import GAME, Ours, PrintedTable, Setting
+from flows.study.printed import GAME, Ours, Setting, beside
 from flows.study.runner import Cell, Computed, Shown, Study, blocks
 from flows.study.tables import CellRow
 from privcore.attacks import PaperScore, Tally, generator, label_inference, stream_key
@@ -36,14 +36,6 @@ SHIFTS = tuple(10.0**power for power in range(-6, 0))
 SHIFT_FRACTIONS = (0.001, 0.01, 0.1)
 RECORDS, REPETITIONS = 1_000_000, 100
 _CHUNK = 8_192  # records at a time, whose arrays stay in the processor's cache
-# The mean bound over epsilon: 1 is tight, more is overestimated.
-_RANGE, _OF = "K = {classes}, epsilon {range}", "bound over epsilon {epsilon:g}, {proxy}"
-_TIGHT, _LOOSE = (
-    PrintedTable(*(GAME, place, _RANGE, "share", "share_deviation", _OF), missing="no such K")
-    for place in ("Fig 2", "Fig 3")
-)
-_LARGEST = "the largest bound, {fraction:.1%} guesses"
-_NEAR_ZERO = PrintedTable(GAME, "Fig 4", "shifts from 0.01 on", "mean", "deviation", _LARGEST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +53,11 @@ class GaussianClasses:
     labels: NDArray[np.int64]
     posterior: NDArray[np.float64]
 
+    @property
+    def design(self) -> NDArray[np.float64]:
+        """The features behind a constant."""
+        return np.column_stack([np.ones(len(self.features)), self.features])
+
 
 def dimension_of(classes: int) -> int:
     """Return 5, or what the unit vectors need: five dimensions hold no ten of them."""
@@ -75,10 +72,9 @@ def draw_classes(records: int, classes: int, random: np.random.Generator) -> Gau
     return GaussianClasses(features, labels, softmax(features[:, :classes], axis=1))
 
 
-def fitted_posterior(fresh: GaussianClasses, features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what multinomial logistic regression, fitted on `fresh`, says of `features`."""
-    classes = fresh.posterior.shape[1]
-    design = _with_constant(fresh.features)
+def fitted_posterior(fresh: GaussianClasses, asked: GaussianClasses) -> NDArray[np.float64]:
+    """Return what multinomial logistic regression, fitted on `fresh`, says of other records."""
+    classes, design = fresh.posterior.shape[1], fresh.design
     hot = np.eye(classes)[fresh.labels]
     shape = (design.shape[1], classes)
 
@@ -89,8 +85,7 @@ def fitted_posterior(fresh: GaussianClasses, features: NDArray[np.float64]) -> N
         return -float((hot * logs).sum()) / len(design), gradient.ravel()
 
     found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B")
-    fitted: NDArray[np.float64] = softmax(_with_constant(features) @ found.x.reshape(shape), axis=1)
-    return fitted
+    return np.asarray(softmax(asked.design @ found.x.reshape(shape), axis=1))
 
 
 def raised(posterior: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
@@ -100,10 +95,6 @@ def raised(posterior: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
     """
     ones = np.minimum(posterior[:, 1] + shift, 1.0)
     return np.column_stack([1.0 - ones, ones])
-
-
-def _with_constant(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.column_stack([np.ones(len(features)), features])
 
 
 def study(*, scale: float) -> Study:
@@ -116,16 +107,28 @@ def study(*, scale: float) -> Study:
     """
     records = max(2_000, round(RECORDS * scale))
     repetitions = max(5, round(REPETITIONS * math.sqrt(scale)))
+    about = {
+        "records": records,
+        "repetitions": repetitions,
+        "seed": SEED,
+        "fresh_records": FRESH_RECORDS,
+        "delta": DELTA,
+        "significance": SIGNIFICANCE,
+    }
+    bounds = {"part": "bounds", "epsilons": EPSILONS, "shifts": (), "fractions": FRACTIONS}
+    shifts = {"part": "shifts", "epsilons": SHIFT_EPSILONS, "shifts": SHIFTS}
+    shifts["fractions"] = SHIFT_FRACTIONS
+    parts = [*((bounds, classes) for classes in reversed(CLASSES)), (shifts, SHIFT_CLASSES)]
     return Study(
         "Randomized response",
         "Randomized response, whose epsilon is known",
         [
-            *(_cell("bounds", classes, records, repetitions) for classes in reversed(CLASSES)),
-            _cell("shifts", SHIFT_CLASSES, records, repetitions),
+            Cell(f"{part['part']}-{classes}-classes", {**about, **part, "classes": classes})
+            for part, classes in parts
         ],
-        compute,
+        _compute,
         records,
-        shown,
+        _shown,
         settings_of(records, repetitions),
         drawn=f"n = {records:,}, seed {SEED}.",
     )
@@ -143,27 +146,7 @@ def settings_of(records: int, repetitions: int) -> list[Setting]:
     ]
 
 
-def _cell(part: str, classes: int, records: int, repetitions: int) -> Cell:
-    shifted = part == "shifts"
-    return Cell(
-        f"{part}-{classes}-classes",
-        {
-            "part": part,
-            "classes": classes,
-            "records": records,
-            "repetitions": repetitions,
-            "seed": SEED,
-            "epsilons": SHIFT_EPSILONS if shifted else EPSILONS,
-            "shifts": SHIFTS if shifted else (),
-            "fractions": SHIFT_FRACTIONS if shifted else FRACTIONS,
-            "fresh_records": FRESH_RECORDS,
-            "delta": DELTA,
-            "significance": SIGNIFICANCE,
-        },
-    )
-
-
-def compute(_: int, cell: Cell) -> list[CellRow]:
+def _compute(_: int, cell: Cell) -> list[CellRow]:
     """Return the bounds of all repetitions: data are drawn once, an output for each epsilon."""
     given = cell.parameters
     part, classes, repetitions = given["part"], given["classes"], given["repetitions"]
@@ -176,7 +159,7 @@ def compute(_: int, cell: Cell) -> list[CellRow]:
         proxies = {shift: raised(data.posterior, shift) for shift in (0.0, *SHIFTS)}
     else:
         fresh = draw_classes(min(FRESH_RECORDS, given["records"]), classes, random)
-        fitted = fitted_posterior(fresh, data.features)
+        fitted = fitted_posterior(fresh, data)
         proxies = dict(zip(PROXIES, (data.posterior, fitted), strict=True))
     rows = []
     for epsilon in given["epsilons"]:
@@ -224,10 +207,17 @@ def _bounds(
     ]
 
 
-def shown(records: int, found: Computed) -> Shown:
-    """Return what there is to show of both parts' bounds, each of this many records."""
-    bounds = summary(found.rows.filter(part="bounds"), ["classes", "epsilon", "proxy", "fraction"])
-    shifts = summary(found.rows.filter(part="shifts"), ["epsilon", "fraction", "shift"])
+def _shown(records: int, found: Computed) -> Shown:
+    keys = {
+        "bounds": ["classes", "epsilon", "proxy", "fraction"],
+        "shifts": ["epsilon", "fraction", "shift"],
+    }
+    bound = pl.col("epsilon_lower")
+    about = {"mean": bound.mean(), "deviation": bound.std(), "repetitions": pl.len()}
+    bounds, shifts = (
+        found.part(part).group_by(key, maintain_order=True).agg(**about).sort(key)
+        for part, key in keys.items()
+    )
     column, index = "{proxy}, {fraction:.1%}", ["classes", "epsilon"]
     names = [column.format(proxy=proxy, fraction=part) for part in FRACTIONS for proxy in PROXIES]
     measured = tables.side_by_side(bounds.to_dicts(), index, column, "{mean:.2f} ± {deviation:.2f}")
@@ -249,38 +239,39 @@ def shown(records: int, found: Computed) -> Shown:
                 {"epsilon": "{epsilon:g}", "guesses": "{fraction:.1%}"} | tables.values_of(proxies),
             ),
         ],
-        ours=beside(bounds, shifts),
+        ours=ours(bounds, shifts),
         data={"bounds_summary": bounds, "shifts_summary": shifts},
         figures={"figures_2_and_3": _bounds_chart(bounds), "figure_4": _shifts_chart(shifts)},
     )
 
 
-def summary(bounds: pl.DataFrame, setting: list[str]) -> pl.DataFrame:
-    """Return mean and deviation of every setting's bounds."""
-    return (
-        bounds.group_by(setting, maintain_order=True)
-        .agg(
-            mean=pl.col("epsilon_lower").mean(),
-            deviation=pl.col("epsilon_lower").std(),
-            repetitions=pl.len(),
+def ours(bounds: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
+    """Return what the paper says of its Figures 2 to 4, which are drawings, beside ours.
+
+    It is the mean bound over epsilon (1 is tight, more is overestimated), and the largest bound of
+    those with a shift of 0.01 and more.
+    """
+
+    def mean(place: str, quantity: str, of: str, row: CellRow, over: float = 1.0) -> CellRow:
+        values = {"value": row["mean"] / over, "error": row["deviation"] / over}
+        about = {"place": place, "quantity": quantity, "of": of}
+        return about | values | {"repetitions": row["repetitions"]}
+
+    rows = [
+        mean(
+            "Fig 2" if row["fraction"] == FRACTIONS[0] else "Fig 3",
+            f"K = {row['classes']}, epsilon {'below 1' if row['epsilon'] < 1.0 else '1 to 4'}",
+            f"bound over epsilon {row['epsilon']:g}, {row['proxy']}",
+            row,
+            row["epsilon"],
         )
-        .sort(setting)
-    )
-
-
-def beside(bounds: pl.DataFrame, shifts: pl.DataFrame) -> list[Ours]:
-    """Return what the paper says of its Figures 2 to 4, which are drawings, beside ours."""
-    epsilon = pl.col("epsilon")
-    shares = bounds.filter(epsilon <= 4.0).with_columns(
-        pl.when(epsilon < 1.0).then(pl.lit("below 1")).otherwise(pl.lit("1 to 4")).alias("range"),
-        share=pl.col("mean") / epsilon,
-        share_deviation=pl.col("deviation") / epsilon,
-    )
+        for row in bounds.filter(pl.col("epsilon") <= 4.0).to_dicts()
+    ]
     late = shifts.filter(pl.col("shift") >= 0.01).sort("mean")
-    worst = late.group_by("fraction", maintain_order=True).last().sort("fraction")
-    few, many = (shares.filter(fraction=fraction).to_dicts() for fraction in FRACTIONS)
-    zero = _NEAR_ZERO.beside(worst.to_dicts())
-    return [*_TIGHT.beside(few), *_LOOSE.beside(many), *zero]
+    for row in late.group_by("fraction").last().sort("fraction").to_dicts():
+        of = f"the largest bound, {row['fraction']:.1%} guesses"
+        rows.append(mean("Fig 4", "shifts from 0.01 on", of, row))
+    return beside(GAME, ("Fig 2", "Fig 3", "Fig 4"), rows, missing="no such K")
 
 
 def sentences(records: int, repetitions: int) -> list[str]:

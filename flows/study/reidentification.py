@@ -20,21 +20,9 @@ from scipy.stats import binomtest
 
 from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import Axis, CellRow, binomial_error, chart, paragraphs, points_of, table_of
-from privcore.attacks import (
-    anisotropic_log_likelihood,
-    generator,
-    member_probabilities,
-    radial_log_likelihood,
-)
+from privcore import attacks, upper_bounds
+from privcore.attacks import generator
 from privcore.attacks.holdout_suspicion import fit_logistic
-from privcore.upper_bounds import (
-    anisotropic_noise,
-    least_noise_scale,
-    printed_reidentification_private,
-    reidentification_private,
-    rip_noise_scale,
-    training_sets,
-)
 
 SEED, RECORDS, PLAYS = 71, 12, 10_000
 ETAS = (0.05, 0.1, 0.2, 0.4)
@@ -78,14 +66,14 @@ def study(*, scale: float) -> Study:
         "Re-identification",
         "Who took part, told from outputs that were made re-identification private",
         cells,
-        compute,
+        _compute,
         SEED,
-        shown,
+        _shown,
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
-def compute(seed: int, cell: Cell) -> list[CellRow]:
+def _compute(seed: int, cell: Cell) -> list[CellRow]:
     """Return how often both attacks are right about each record, for one statistic and noise."""
     given = cell.parameters
     people = population(given["statistic"], seed)
@@ -95,7 +83,7 @@ def compute(seed: int, cell: Cell) -> list[CellRow]:
     for _ in range(given["plays"]):
         half, published, likelihood = _publish(people, given["noise"], given["eta"], random)
         truth = np.isin(np.arange(RECORDS), half)
-        best = member_probabilities(likelihood, people.halves) >= 0.5
+        best = attacks.member_probabilities(likelihood, people.halves) >= 0.5
         # A record that took part has a smaller loss than it has on average.
         practical = people.loss(published) <= ordinary
         right += np.array([best == truth, practical == truth])
@@ -116,21 +104,17 @@ def _publish(
         trained.append(places)
         return people.known[tuple(sorted(int(place) for place in places))]
 
-    everybody = np.arange(RECORDS)
+    run: dict[str, Any] = {"eta": eta, "generator": random}
     if noise == PRINTED:
-        made = printed_reidentification_private(train, everybody, eta=eta, generator=random)
-        scale = float(rip_noise_scale(eta)) * float(made.deviations)
-        likelihood = radial_log_likelihood(made.output, people.outputs, scale=scale)
+        made = upper_bounds.printed_reidentification_private(train, np.arange(RECORDS), **run)
+        scale = float(upper_bounds.rip_noise_scale(eta)) * float(made.deviations)
+        likelihood = attacks.radial_log_likelihood(made.output, people.outputs, scale=scale)
     else:
-        rule = rip_noise_scale if noise == THEOREM else least_noise_scale
-        made = reidentification_private(
-            train,
-            everybody,
-            eta=eta,
-            generator=random,
-            noise=functools.partial(anisotropic_noise, scale=rule),
-        )
-        likelihood = anisotropic_log_likelihood(
+        least = noise == LEAST
+        rule = upper_bounds.least_noise_scale if least else upper_bounds.rip_noise_scale
+        run["noise"] = functools.partial(upper_bounds.anisotropic_noise, scale=rule)
+        made = upper_bounds.reidentification_private(train, np.arange(RECORDS), **run)
+        likelihood = attacks.anisotropic_log_likelihood(
             made.output, people.outputs, deviations=made.deviations, scale=float(rule(eta))
         )
     # The wrapper trains on the half that it publishes last.
@@ -147,8 +131,9 @@ def population(statistic: str, seed: int) -> Population:
     train, loss = {MEAN: _mean, LOGISTIC: _logistic_regression, LEAVES: _leaf_values}[statistic](
         features, labels, random
     )
-    halves = training_sets(RECORDS, size=RECORDS // 2)
-    quarters = training_sets(RECORDS, size=RECORDS // 4)
+    halves, quarters = (
+        upper_bounds.training_sets(RECORDS, size=RECORDS // part) for part in (2, 4)
+    )
     known = {
         tuple(int(place) for place in np.flatnonzero(row)): train(np.flatnonzero(row))
         for row in itertools.chain(halves, quarters)
@@ -159,7 +144,7 @@ def population(statistic: str, seed: int) -> Population:
 Statistic = tuple[Callable[[NDArray[np.int64]], Floats], Callable[[Floats], Floats]]
 
 
-def _mean(features: Floats, _labels: NDArray[np.int64], _random: np.random.Generator) -> Statistic:
+def _mean(features: Floats, *_: Any) -> Statistic:
     """The mean of the records' features; a record's loss is its squared distance."""
     return (
         lambda places: features[places].mean(axis=0),
@@ -167,9 +152,7 @@ def _mean(features: Floats, _labels: NDArray[np.int64], _random: np.random.Gener
     )
 
 
-def _logistic_regression(
-    features: Floats, labels: NDArray[np.int64], _random: np.random.Generator
-) -> Statistic:
+def _logistic_regression(features: Floats, labels: NDArray[np.int64], _: Any) -> Statistic:
     """Coefficients of a penalised logistic regression; a record's loss is its log-loss."""
     design = np.column_stack([np.ones(RECORDS), features])
 
@@ -217,8 +200,7 @@ def _log_loss(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.asarray(np.logaddexp(0.0, -(2.0 * labels - 1.0) * scores))
 
 
-def shown(_: int, found: Computed) -> Shown:
-    """Return the study's output for all games: how often the best-guessed record is guessed."""
+def _shown(_: int, found: Computed) -> Shown:
     best = accuracies(found.rows)
     table = table_of(
         "How often the best-told record is told right",
@@ -229,7 +211,7 @@ def shown(_: int, found: Computed) -> Shown:
         text=("statistic", "noise", "attack"),
     )
     return Shown(
-        sentences(best, int(found.rows["plays"][0])),
+        _sentences(best, int(found.rows["plays"][0])),
         [table],
         data={"reidentification": found.rows, "best_told": best},
         figures={"reidentification": _chart(best)},
@@ -242,21 +224,19 @@ def accuracies(plays: pl.DataFrame) -> pl.DataFrame:
     The p-value is of the hypothesis that no record is guessed with more than 1/2 + eta: the
     smallest of all records', times their number.
     """
-    rows = []
-    keys = ["statistic", "noise", "eta", "attack"]
-    for setting, group in plays.group_by(keys, maintain_order=True):
-        named = dict(zip(keys, setting, strict=True))
-        played, most = int(group["plays"][0]), max(group["right"].to_list())
-        limit = min(0.5 + float(group["eta"][0]), 1.0)
+    keys, rows = ["statistic", "noise", "eta", "attack"], []
+    best = plays.group_by(keys, maintain_order=True).agg(pl.max("right"), pl.first("plays"))
+    for row in best.to_dicts():
+        most, played = row.pop("right"), row.pop("plays")
+        limit = min(0.5 + row["eta"], 1.0)
         above = binomtest(most, played, limit, alternative="greater")
         found = {"accuracy": most / played, "error": binomial_error(most / played, played)}
         found["p_value"] = min(1.0, RECORDS * float(above.pvalue))
-        rows.append({**named, "at_most": limit, **found})
+        rows.append({**row, "at_most": limit, **found})
     return pl.DataFrame(rows)
 
 
-def sentences(best: pl.DataFrame, plays: int) -> list[str]:
-    """Return what the study says in words, with its terms."""
+def _sentences(best: pl.DataFrame, plays: int) -> list[str]:
     above = best.filter(pl.col("p_value") <= _LEVEL).to_dicts()
     names = [f"{row['statistic']}, {row['noise']}, eta {row['eta']:g}" for row in above]
     most = dict(best.filter(attack="optimal").group_by("noise").agg(pl.max("accuracy")).rows())

@@ -7,7 +7,7 @@ and what its countermeasures cost.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from flows.study import printed, tables
-from flows.study.printed import RELAXATIONS, PrintedTable, Setting
+from flows.study.printed import RELAXATIONS, Setting
 from flows.study.runner import Cell, Computed, Shown, Study, blocks, cells_of
-from flows.study.tables import CellRow, StudyTable
+from flows.study.tables import CellRow, StudyTable, binomial_error
 from privcore import attacks, mechanisms
 from privcore.attacks.query_adversary import NOISY, QUIET, NoiseRule
 from privcore.attacks.query_reconstruction import ColumnSearch
@@ -49,12 +49,7 @@ _SEARCHES: dict[str, ColumnSearch] = {
 }
 _NOISE, _EXACT = mechanisms.KLaplace(), attacks.NotZeroOrOne()
 _TITLES = {"published": "published", "halving": "ours"}
-_COUNTS = [
-    PrintedTable(RELAXATIONS, place, form=",.10g", exact=True)
-    for place in ("Table 2", "Table 3", "Table 4", "Fig 2")
-]
-_ACCURACY = "accuracy at m = {m}"
-_SIMULATED = PrintedTable(RELAXATIONS, "Table 1", _ACCURACY, error="error", unit=100.0, form=".5f")
+_PLACES = ("Table 1", "Table 2", "Table 3", "Table 4", "Fig 2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +89,20 @@ COUNTERMEASURES = {
 """Sections 3.2.1, 3.6 and 5.1. The paper prints no figure of them; these are counted here."""
 
 
-def read_bank(uri: str) -> Table:
-    """Return the Bank Marketing table of the paper.
+def study(table: str, *, scale: float) -> Study:
+    """Return the study of the Bank data.
+
+    `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
 
     Raises:
         InvalidInputError: it is another table.
         NotEvaluableError: the file cannot be read.
     """
-    frame = read_rows(uri)
+    frame = read_rows(table)
     if set(frame.columns) != set(BANK) or frame.height != BANK_RECORDS:
         rule = f"bank-full has {BANK_RECORDS:,} rows and the columns {', '.join(BANK)}"
-        raise InvalidInputError("--table", uri, rule)
-    return as_table(frame, bounds=BANK_BOUNDS)
-
-
-def study(table: str, *, scale: float) -> Study:
-    """Return the study of the Bank data, or of the file that is said to hold them.
-
-    `scale` shrinks the simulations of Table 1 alone: everything else is counted in full.
-
-    Raises:
-        InvalidInputError: not the Bank data.
-    """
-    bank = read_bank(table)
+        raise InvalidInputError("--table", table, rule)
+    bank = as_table(frame, bounds=BANK_BOUNDS)
     simulations = max(2_000, 2 * round(SIMULATIONS * scale / 2))
     about = {"table": bank.digest, "seed": SEED}
     cells = cells_of("table", about, k=_PROTECTION, search=_SEARCHES)
@@ -131,9 +117,9 @@ def study(table: str, *, scale: float) -> Study:
         "Relaxations",
         "Reading a table that individual differential privacy protects",
         cells,
-        compute,
+        _compute,
         bank,
-        shown,
+        _shown,
         [
             Setting("table", "bank-full, 45,211 x 17", "bank-full, 45,211 x 17"),
             Setting("epsilon of each query", "1e-10", f"{EPSILON:g}"),
@@ -143,8 +129,7 @@ def study(table: str, *, scale: float) -> Study:
     )
 
 
-def compute(table: Table, cell: Cell) -> list[CellRow]:
-    """Return the rows of one part."""
+def _compute(table: Table, cell: Cell) -> list[CellRow]:
     given = dict(cell.parameters)
     part, seed, _ = (given.pop(name) for name in ("part", "seed", "table"))
     random = np.random.default_rng([seed, int(cell.identity, 16)])
@@ -255,8 +240,7 @@ def _targets(table: Table) -> tuple[mechanisms.Groups, Any]:
     return mechanisms.Groups(tuple(linking), persons[unique]), table.cells[first[unique]]
 
 
-def shown(_: Table, found: Computed) -> Shown:
-    """Return what there is to show of all counts."""
+def _shown(_: Table, found: Computed) -> Shown:
     variance = found.part("variance").group_by("m").agg(pl.col("right", "simulations").sum())
     data = {"variance": variance.sort("m")}
     for name in ("membership", "attributes", "tables", "columns", "countermeasures"):
@@ -273,45 +257,38 @@ def shown(_: Table, found: Computed) -> Shown:
 def beside(data: dict[str, pl.DataFrame]) -> list[printed.Ours]:
     """Return Tables 1 to 4 and Figure 2's printed numbers beside ours.
 
-    Table 1 is simulated. All else are counts on the paper's own table, the same at any scale.
+    Table 1 is simulated. All else are counts on the paper's own table, the same at any scale, of
+    what the published search reads; NaN where an answer is wrong.
     """
-    share, trials = pl.col("right") / pl.col("simulations"), pl.col("simulations")
-    error = (share * (1.0 - share) / trials).sqrt()
-    simulated = data["variance"].with_columns(value=share, error=error).to_dicts()
-    return [*_SIMULATED.beside(simulated), *printed.beside_each(_COUNTS, _counted(data))]
+    rows: list[CellRow] = []
+    for row in data["variance"].to_dicts():
+        share = row["right"] / row["simulations"]
+        error = 100.0 * binomial_error(share, row["simulations"])
+        about = {"place": "Table 1", "quantity": f"accuracy at m = {row['m']}", "form": ".5f"}
+        rows.append({**about, "value": 100.0 * share, "error": error})
 
+    def counted(place: str, quantity: str, value: float) -> None:
+        rows.append({"place": place, "quantity": quantity, "value": value, "exact": True})
 
-def _counted(data: dict[str, pl.DataFrame]) -> Iterator[CellRow]:
-    """Yield what is a count, of tables that the published search reads."""
     members, persons = data["membership"], data["attributes"]
-    whole, column = (
-        data[name].filter(search="published").with_columns(persons=1)
-        for name in ("tables", "columns")
+    whole, column = (data[name].filter(search="published") for name in ("tables", "columns"))
+    balance, everybody = persons.filter(name="balance"), pl.col("right") == pl.col("persons")
+    many, right_cells = persons["persons"][0], pl.col("share_of_cells") == 1.0
+    asked = (
+        ("Table 2", "queries for membership", members, members["persons"][0], everybody),
+        ("Table 3", "queries for balance", balance, many, everybody),
+        ("Table 3", "queries for full record", persons, many, everybody),
+        ("Table 4", "queries for the whole table", whole, 1, right_cells),
     )
-    balance, everybody = {"name": "balance"}, pl.col("right") == pl.col("persons")
-    column = column.filter(k=1, **balance)
-    asked = {
-        ("Table 2", "queries for membership, {}"): (members, everybody),
-        ("Table 3", "queries for balance, {}"): (persons.filter(**balance), everybody),
-        ("Table 3", "queries for full record, {}"): (persons, everybody),
-        ("Table 4", "queries for the whole table, {}"): (whole, pl.col("share_of_cells") == 1.0),
-        ("Fig 2", "queries for balance alone"): (column, pl.col("right")),
-    }
-    counted = [
-        (place, quantity.format(of), _queries_each(own, right))
-        for (place, quantity), (rows, right) in asked.items()
-        for k, of in _PROTECTION.items()
-        if (own := rows.filter(k=k)).height
-    ]
-    counted.append(("Fig 2", "distinct values of balance", column["distinct"][0]))
-    counted.append(("Table 3", "persons unique on five attributes", persons["persons"][0]))
-    yield from (dict(zip(("place", "quantity", "value"), each, strict=True)) for each in counted)
-
-
-def _queries_each(rows: pl.DataFrame, right: pl.Expr) -> float:
-    """Return the queries for each person; NaN where an answer is wrong."""
-    each = float(rows["queries"].sum() / rows["persons"][0])
-    return each if rows.select(right.all()).item() else math.nan
+    for (place, quantity, found, each, right), k in itertools.product(asked, _PROTECTION):
+        own = found.filter(k=k)
+        value = own["queries"].sum() / each if own.select(right.all()).item() else math.nan
+        counted(place, f"{quantity}, {_PROTECTION[k]}", value)
+    (alone,) = column.filter(k=1, name="balance").to_dicts()
+    counted("Fig 2", "queries for balance alone", alone["queries"] if alone["right"] else math.nan)
+    counted("Fig 2", "distinct values of balance", alone["distinct"])
+    counted("Table 3", "persons unique on five attributes", many)
+    return printed.beside(RELAXATIONS, _PLACES, rows, form=",.10g")
 
 
 def _tables(data: dict[str, pl.DataFrame]) -> list[StudyTable]:

@@ -84,11 +84,7 @@ class Computed:
 
 
 def make_folder(output: pathlib.Path) -> None:
-    """Make the study's folder.
-
-    Raises:
-        InvalidInputError: it cannot be made.
-    """
+    """Make the study's folder, or raise `InvalidInputError`."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -104,13 +100,9 @@ def blocks(total: int, size: int) -> Iterable[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """Output of a study from what was computed.
+    """Output of a study: words, tables, rows of CSV files and drawings of SVG files by name.
 
-    Attributes:
-        tables: besides those of printed values, which the runner makes.
-        ours: our values of what papers print; the runner draws up their tables and judges them.
-        data: the names of CSV files and their rows.
-        figures: the names of SVG files and their drawings.
+    The runner judges `ours`, our values of what papers print, and makes tables of them.
     """
 
     sentences: Sequence[str]
@@ -126,10 +118,8 @@ class Study:
 
     Attributes:
         name: of its progress bar.
-        cells: what is computed, each by `compute(shared, cell)`.
-        compute: a function of a module, so that it can travel to other processes.
-        show: what is shown of the cells' rows, from `shared` and from these.
-        settings: what the paper, or the code that it cites, fixes, beside what it is here.
+        compute: from `shared` and a cell to its rows; it travels to other processes.
+        show: from `shared` and all rows to what is shown of them.
         drawn: the scale and the seed, in words; empty where nothing is drawn at random.
     """
 
@@ -239,11 +229,7 @@ def write_study(study: Study, found: Computed, output: pathlib.Path) -> Written:
 
 
 def write_shown(shown: Shown, output: pathlib.Path, *, title: str) -> Written:
-    """Write the data (CSV), the drawings (SVG), a page, and the page's words and tables (JSON).
-
-    Raises:
-        InvalidInputError: the folder cannot be made.
-    """
+    """Write the data (CSV), the drawings (SVG), a page, and the page's words and tables (JSON)."""
     make_folder(output)
     tables = [output / f"{name}.csv" for name in shown.data]
     for path, frame in zip(tables, shown.data.values(), strict=True):

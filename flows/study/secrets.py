@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from flows.study import tables
-from flows.study.printed import RENYI, WORST_CASE, Ours, PrintedTable, Setting, printed_values
+from flows.study.printed import RENYI, WORST_CASE, Ours, Setting, beside, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study
 from flows.study.tables import Axis, CellRow, binomial_error, points_of, printed_at, table_of
 from privcore import attacks, upper_bounds
@@ -30,12 +30,9 @@ LOG_PRIOR = -DIGITS * math.log(10.0)
 UNIFORM, PASSWORD, NAME, NAME_STAND_IN = "uniform", "password", "name", "name (stand-in)"
 SHARE_OF_MODEL, SHARE_FROM_PRIOR, SHARE_OF_POSTERIOR = "model", "model from prior", "posterior"
 _FEW_MODELS, _LEVEL, _TWO_SIDED = 30.0, 1e-6, 1.96  # a mean of fewer models is not to be trusted
-_SUCCESS = PrintedTable(
-    *(WORST_CASE, "Fig 3", "{quantity}", "success", "error", "{of}"),
-    control="blind",
-    form=".3f",
-    missing="the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: "
-    "privaudit study secrets --names names.csv",
+_MISSING = (
+    "the names' prior needs GPT-2 and the Enron e-mails. With their probabilities: privaudit study "
+    "secrets --names names.csv"
 )
 _RELATION = {Neighbors.REPLACE: "replacing", Neighbors.ADD_REMOVE: "adding"}
 MODELS, ATTACKED, OUTCOMES = 10_000, 2_000, 10
@@ -46,8 +43,8 @@ STEPS, CLIPPING = (1, 2, 5), (0.3, 1.0, 2.0)
 def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.float64]]:
     """Return each prior over ten outcomes, from the most probable on.
 
-    The paper's prior of `names` needs GPT-2 and e-mails (`read_names`); where it is not given,
-    Zipf's law with exponent 1.5 stands in, whose most probable value has about the printed success.
+    The paper's prior of `names` needs GPT-2 and e-mails; where it is not given, Zipf's law with
+    exponent 1.5 stands in, whose most probable value has about the printed success.
     """
     ranks, uniform = np.arange(1, OUTCOMES + 1), float(upper_bounds.uniform_prior(1))
     password, stand_in = (
@@ -57,13 +54,8 @@ def priors(names: NDArray[np.float64] | None = None) -> dict[str, NDArray[np.flo
     return {UNIFORM: np.full(OUTCOMES, uniform), PASSWORD: password, **last}
 
 
-def read_names(uri: str) -> NDArray[np.float64]:
-    """Return the ten largest of a table's column `probability`, scaled so that they sum to one.
-
-    Raises:
-        InvalidInputError: it has no ten positive numbers there.
-        NotEvaluableError: the table cannot be read.
-    """
+def _read_names(uri: str) -> NDArray[np.float64]:
+    """Return the ten largest of a table's column `probability`, scaled so that they sum to one."""
     frame, rule = read_rows(uri), "each probability is a number of at least 0"
     if "probability" not in frame.columns or not frame["probability"].dtype.is_numeric():
         rule = "the file must have a column of numbers named 'probability'"
@@ -81,27 +73,32 @@ def study(*, scale: float, names: str | None = None) -> Study:
     """Return the study: models trained on secrets, and attacked.
 
     Raises:
-        InvalidInputError: no such table.
+        InvalidInputError: the table of names has no ten positive numbers.
+        NotEvaluableError: it cannot be read.
     """
     models, attacked = (max(200, round(scale * many)) for many in (MODELS, ATTACKED))
     cells = []
     for noise, steps, norm in itertools.product(NOISE, STEPS, CLIPPING):
         given = {"part": "leakage", "noise": noise, "steps": steps, "norm": norm, "models": models}
         cells.append(Cell(f"leakage-{noise:g}-{steps}-{norm:g}", given))
-    known = priors(None if names is None else read_names(names))
+    known = priors(None if names is None else _read_names(names))
     for name, epsilon, neighbors in itertools.product(known, EPSILONS, _RELATION):
         given = {"part": "guesses", "prior": name, "epsilon": epsilon, "neighbors": str(neighbors)}
         given |= {"models": attacked, "probabilities": known[name].tolist()}
         cells.append(Cell(f"guesses-{name.split()[0]}-{epsilon:g}-{neighbors}", given))
     return Study(
-        *("Secrets", "Secrets in language models that DP-SGD trained", cells, compute, SEED, shown),
+        "Secrets",
+        "Secrets in language models that DP-SGD trained",
+        cells,
+        _compute,
+        SEED,
+        _shown,
         settings_of(models, attacked),
         drawn=f"Scale {scale:g}, seed {SEED}.",
     )
 
 
-def compute(seed: int, cell: Cell) -> list[CellRow]:
-    """Return the rows of one part."""
+def _compute(seed: int, cell: Cell) -> list[CellRow]:
     given = dict(cell.parameters)
     part, random = given.pop("part"), attacks.generator(seed, cell.name)
     rows = _leakage(random, **given) if part == "leakage" else _guesses(random, **given)
@@ -123,9 +120,8 @@ def _leakage(
     run = training.accounted_as()
     secret = -LOG_PRIOR / math.log(2.0)
     bits = upper_bounds.curve_leakage(secret, divergence=lambda order: float(run.renyi(order)))
-    told = asdict(found)
-    first = {name: told.pop(name) for name in ("leaked", "lower", "upper")}
-    return [{**first, "bound": float(bits) * math.log(2.0), **told}]
+    first = {name: getattr(found, name) for name in ("leaked", "lower", "upper")}
+    return [first | {"bound": float(bits) * math.log(2.0)} | asdict(found)]
 
 
 def _guesses(
@@ -172,8 +168,7 @@ def _guesses(
     return rows
 
 
-def shown(_: int, found: Computed) -> Shown:
-    """Return what there is to show of both parts."""
+def _shown(_: int, found: Computed) -> Shown:
     leakage, guesses = found.part("leakage"), found.part("guesses")
     replacing = guesses.filter(neighbors=str(Neighbors.REPLACE))
     leaks = leakage.filter(norm=1.0).sort("steps", "noise").to_dicts()
@@ -205,41 +200,48 @@ def shown(_: int, found: Computed) -> Shown:
                 text=("prior", "attack"),
             ),
         ],
-        ours=beside(leakage, guesses),
+        ours=_ours(leakage, guesses),
         data={"leakage": leakage, "guesses": guesses},
         figures={"leakage": _leakage_chart(leakage), "guesses": _guesses_chart(replacing)},
     )
 
 
-def beside(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Ours]:
+def _ours(leakage: pl.DataFrame, guesses: pl.DataFrame) -> list[Ours]:
     """Return what the two papers print of these experiments, beside ours."""
     at = leakage.filter(noise=2.875, norm=1.0)
     one, two = (at.filter(steps=steps).row(0, named=True) for steps in (1, 2))
     below = [row for row in leakage.filter(norm=1.0).to_dicts() if _sure(row)]
-    mean, spread = one["leaked"] + LOG_PRIOR, one["deviation"]
-    errors = (one["upper"] - one["lower"]) / (2 * _TWO_SIDED), spread / math.sqrt(2 * one["models"])
-    remarks = (
-        f"after one step, as log of p1's mean; the mean of log p1 is {one['mean_log']:.1f}",
-        f"after one step; the number is not printed, two give {two['deviation']:.1f}",
-    )
-    quantities = (f"log p1 at sigma 2.875: {name}" for name in ("mean", "standard deviation"))
-    columns = ("quantity", "value", "error", "remark")
-    found = zip(quantities, (mean, spread), errors, remarks, strict=True)
-    log_p1 = [dict(zip(columns, row, strict=True)) for row in found]
-    most = {"value": max(row["leaked"] / row["bound"] for row in below)}
-    most["quantity"] = "leakage over the Renyi bound, at most"
+    spread, of_print = one["deviation"], "log p1 at sigma 2.875: "
+    leaked = [
+        ("Section 3.2", f"{of_print}mean", one["leaked"] + LOG_PRIOR,
+         (one["upper"] - one["lower"]) / (2 * _TWO_SIDED),
+         f"after one step, as log of p1's mean; the mean of log p1 is {one['mean_log']:.1f}"),
+        ("Section 3.2", f"{of_print}standard deviation", spread,
+         spread / math.sqrt(2 * one["models"]),
+         f"after one step; the number is not printed, two give {two['deviation']:.1f}"),
+        ("Fig 3 left", "leakage over the Renyi bound, at most",
+         max(row["leaked"] / row["bound"] for row in below)),
+    ]  # fmt: skip
+    names = ("place", "quantity", "value", "error", "remark")
+    rows = [dict(zip(names, row, strict=False)) for row in leaked]
     blind = float(guesses.filter(prior=UNIFORM)["blind"][0])
-    baseline = {"quantity": "baseline, uniform canary", "success": blind, "of": ""}
-    guessed: list[CellRow] = [{**baseline, "form": ".2f", "exact": True}]
+    baseline: CellRow = {"place": "Fig 3", "quantity": "baseline, uniform canary", "value": blind}
     starts_blank = "a model that starts without the prior does not know what is common"
-    for row in guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, epsilon=1.0).to_dicts():
-        of = f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}"
-        remark = starts_blank if row["attack"] == SHARE_OF_MODEL else ""
-        named = {"quantity": f"attack success, {row['prior']}", "of": of, "remark": remark}
-        guessed.append({**row, **named})
-    one_step = PrintedTable(RENYI, "Section 3.2", error="error")
-    tight = PrintedTable(RENYI, "Fig 3 left")
-    return [*one_step.beside(log_p1), *tight.beside([most]), *_SUCCESS.beside(guessed)]
+    guessed = [baseline | {"form": ".2f", "exact": True}] + [
+        {
+            "place": "Fig 3",
+            "quantity": f"attack success, {row['prior']}",
+            "of": f"{row['attack']}, noise for {_RELATION[Neighbors(row['neighbors'])]}",
+            "value": row["success"],
+            "error": row["error"],
+            "of_control": row["blind"],
+            "form": ".3f",
+            "remark": starts_blank if row["attack"] == SHARE_OF_MODEL else "",
+        }
+        for row in guesses.filter(pl.col("attack") != SHARE_OF_POSTERIOR, epsilon=1.0).to_dicts()
+    ]
+    renyi = beside(RENYI, ("Section 3.2", "Fig 3 left"), rows)
+    return renyi + beside(WORST_CASE, ["Fig 3"], guessed, missing=_MISSING)
 
 
 def settings_of(models: int, attacked: int) -> list[Setting]:

@@ -20,22 +20,16 @@ _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3])
 _PRINTED = "printed in the paper"
 
 Point = dict[str, Any]
-"""One value of a drawing.
-
-`x`, `y` and `series`; where there are panels, `panel`; where the value is uncertain, `low` and
-`high`; where a paper prints it, `printed` is true.
+"""`x`, `y`, `series` and `panel` of a value; `low` and `high` of an uncertain one; whether it is
+`printed`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a drawing.
+    """One axis of a drawing, with labels at `values`, where each panel may have its own scale.
 
-    Attributes:
-        powers: makes it logarithmic, with a label at each of these powers of ten.
-        order: makes it one of categories, in this order.
-        values: the values that have labels, where the drawing shall not choose them.
-        own_scales: whether each panel has its own scale along it.
+    `powers` of ten make it logarithmic, an `order` one of categories.
     """
 
     title: str | None
@@ -51,19 +45,12 @@ class Axis:
             angle = -40 if max((len(name) for name in self.order), default=0) > 3 else 0
             axis = alt.Axis(title=self.title, labelAngle=angle)
             return kind(f"{field}:N", sort=list(self.order), axis=axis)
-        if self.powers is not None:
-            labels = [10.0**power for power in self.powers]
-            axis = alt.Axis(title=self.title, values=labels, format="~g")
-            return kind(f"{field}:Q", scale=alt.Scale(type="log"), axis=axis)
         axis = alt.Axis(title=self.title, values=self.values or alt.Undefined)
         scale = alt.Scale(domain=self.domain or alt.Undefined)
+        if self.powers is not None:
+            labels, scale = [10.0**power for power in self.powers], alt.Scale(type="log")
+            axis = alt.Axis(title=self.title, values=labels, format="~g")
         return kind(f"{field}:Q", axis=axis, scale=scale)
-
-
-Marks = Literal["points", "lines", "dashed"]
-"""How values are marked: by points, by lines with dots, or by lines without dots that coincide in
-places, so that dashes tell the series apart.
-"""
 
 
 def points_of(
@@ -107,19 +94,13 @@ def chart(
     y: Axis,
     colors: str,
     size: tuple[int, int] = (440, 260),
-    marks: Marks = "lines",
+    marks: Literal["points", "lines", "dashed"] = "lines",
 ) -> Any:
     """Return the drawing: lines or points, error bars, and diamonds at what a paper prints.
 
-    Args:
-        points: all values. Panels and series stand in the order of their first ones; without any,
-            printed values are left out.
-        title: above the drawing.
-        x: the axis along.
-        y: the axis upwards.
-        colors: the names of the series' colours, in their order; a series without one is an error.
-        size: of a panel, in pixels.
-        marks: how the values of the series are marked.
+    Panels and series stand in the order of their first values, and the series' `colors`, one for
+    each, in theirs. A panel of printed values alone is left out. Lines that coincide in places are
+    dashed. A panel's size is in pixels.
     """
     blank = {"panel": "", "low": None, "high": None, "printed": False}
     points = [{**blank, **point} for point in points]

@@ -18,41 +18,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 
-from flows.study.attacks import (
-    ATTACKS,
-    GAME_SETTINGS,
-    LABELS,
-    LOSS,
-    PROTOCOL,
-    REPETITIONS,
-    RMIAS,
-    Answers,
-    attacked,
-    attacks_table,
-)
-from flows.study.printed import GAME, Ours, PrintedTable, Setting, printed_values
+from flows.study import attacks, tables
+from flows.study.attacks import ATTACKS, LABELS, LOSS, REPETITIONS, RMIAS, Answers
+from flows.study.printed import GAME, Ours, Setting, beside, printed_values
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import (
-    Axis,
-    CellRow,
-    binomial_error,
-    chart,
-    paragraphs,
-    points_of,
-    printed_at,
-)
+from flows.study.tables import Axis, CellRow
 from privcore.attacks import generator
 from workers.datasets.rated_texts import TWEETS, RatedTexts, read_texts
-from workers.training.networks import (
-    FittedNetwork,
-    Schedule,
-    fit_network,
-    one_hot,
-    softmax,
-    term_weights,
-    text_network,
-)
+from workers.training.networks import Schedule, fit_network, one_hot, term_weights, text_network
 
 SEED, TEST_SHARE, CANARIES = 1126, 0.1, 300_000
 PLAIN, CALIBRATED = "as trained", "calibrated"
@@ -85,22 +60,21 @@ def study(
         "canaries": canaries,
         "hidden": HIDDEN,
         "schedule": asdict(SCHEDULE),
-        "game": GAME_SETTINGS,
+        "game": attacks.GAME_SETTINGS,
     }
     return Study(
         "Text",
         "Three attacks on a network that reads texts",
         [Cell("text", parameters)],
-        compute,
+        _compute,
         texts,
-        shown,
+        _shown,
         settings_of(texts, scale, canaries),
         drawn=f"{texts.source[:1].upper()}{texts.source[1:]}, seed {SEED}.",
     )
 
 
-def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
-    """Return a row for each attack, with either proxy."""
+def _compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     words, labels = texts.balanced(generator(SEED, "texts"), cell.parameters["scale"])
     terms = term_weights(words.to_list())
     network = text_network(terms.vocabulary, HIDDEN)
@@ -113,7 +87,7 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     def answers(part: NDArray[np.int64], seed: int) -> list[NDArray[np.float64]]:
         """Train on a part; return what the model says of the target's half, and of the test set."""
         known = one_hot(labels[part], 2)
-        model: FittedNetwork = fit_network(network, terms.of(part), known, SCHEDULE, seed=seed)
+        model = fit_network(network, terms.of(part), known, SCHEDULE, seed=seed)
         return [model.probabilities(terms.of(asked)) for asked in (own, test)]
 
     target, proxy = answers(own, SEED + 1), answers(before, SEED)
@@ -136,13 +110,14 @@ def compute(texts: RatedTexts, cell: Cell) -> list[CellRow]:
     return [
         {"proxy": name, "temperature": temperature, **row, **about}
         for name, temperature, arms in games
-        for row in attacked(*arms, canaries=cell.parameters["canaries"], stream=name)
+        for row in attacks.attacked(*arms, canaries=cell.parameters["canaries"], stream=name)
     ]
 
 
 def tempered(chances: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return the softmax of a model's logits over a temperature, from its probabilities."""
-    return softmax(np.log(np.clip(chances, _SMALLEST, 1.0)) / temperature)
+    raised = softmax(np.log(np.clip(chances, _SMALLEST, 1.0)) / temperature, axis=1)
+    return np.asarray(raised)
 
 
 def fitted_temperature(chances: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
@@ -167,17 +142,16 @@ def settings_of(texts: RatedTexts, scale: float, canaries: int = CANARIES) -> li
     ]
 
 
-def shown(texts: RatedTexts, found: Computed) -> Shown:
-    """Return what there is to show of all attacks on texts."""
-    rows = found.rows.to_dicts()
-    printed = printed_values(GAME, "Table 7")
+def _shown(texts: RatedTexts, found: Computed) -> Shown:
+    rows, printed = found.rows.to_dicts(), printed_values(GAME, "Table 7")
     figure, error = {"epsilon_paper": "{attack}"}, {"epsilon_paper": "epsilon_paper_deviation"}
-    drawing = chart(
-        points_of(rows, "attack", figure, error=error, panel="proxy {proxy}")
-        + [
-            printed_at(name, printed[quantity].middle, name, f"proxy {PLAIN}")
-            for name, quantity, _ in _QUANTITIES[:3]  # RMIA's as of gamma 1
-        ],
+    points = tables.points_of(rows, "attack", figure, error=error, panel="proxy {proxy}")
+    points += [
+        tables.printed_at(name, printed[quantity].middle, name, f"proxy {PLAIN}")
+        for name, quantity, _ in _QUANTITIES[:3]  # RMIA's as of gamma 1
+    ]
+    drawing = tables.chart(
+        points,
         "Table 7: three attacks on a network that reads texts",
         x=Axis(None, order=list(ATTACKS)),
         y=Axis("figure ± deviation"),
@@ -186,19 +160,14 @@ def shown(texts: RatedTexts, found: Computed) -> Shown:
         marks="points",
     )
     return Shown(
-        sentences(rows),
-        [attacks_table(rows, model="proxy {proxy}")],
-        ours=beside(rows),
+        _sentences(rows),
+        [attacks.attacks_table(rows, model="proxy {proxy}")],
+        ours=_ours(rows),
         data={"text": found.rows.with_columns(source=pl.lit(texts.source))},
         figures={"table_7": drawing},
     )
 
 
-_TABLE_7 = PrintedTable(
-    *(GAME, "Table 7", "{quantity}", "epsilon_paper", "epsilon_paper_deviation", "{of}"),
-    repetitions=REPETITIONS,
-    control="control_epsilon_paper",
-)
 # Our attack, the printed quantity, and which of ours it is: RMIA's gamma is not printed.
 _QUANTITIES = [
     (LABELS, LABELS, ""),
@@ -207,23 +176,30 @@ _QUANTITIES = [
 ]
 
 
-def beside(rows: Sequence[CellRow]) -> list[Ours]:
+def _ours(rows: Sequence[CellRow]) -> list[Ours]:
     """Return Table 7 beside ours, with the proxy as it was trained."""
     plain = {row["attack"]: row for row in rows if row["proxy"] == PLAIN}
-    asked = [{**plain[name], "quantity": quantity, "of": of} for name, quantity, of in _QUANTITIES]
-    accuracy = rows[0]["test_accuracy"]
-    error = binomial_error(accuracy, rows[0]["test_records"])
-    right: CellRow = {"epsilon_paper": accuracy, "epsilon_paper_deviation": error}
-    right |= {"quantity": "test accuracy", "of": "", "repetitions": 1, "form": ".1%"}
-    asked.append(right)
-    return [*_TABLE_7.beside(asked)]
+    found: list[CellRow] = [
+        {
+            "place": "Table 7",
+            "quantity": quantity,
+            "value": plain[name]["epsilon_paper"],
+            "error": plain[name]["epsilon_paper_deviation"],
+            "of_control": plain[name]["control_epsilon_paper"],
+            "of": of,
+            "repetitions": REPETITIONS,
+        }
+        for name, quantity, of in _QUANTITIES
+    ]
+    right = rows[0]["test_accuracy"]
+    error = tables.binomial_error(right, rows[0]["test_records"])
+    accuracy = {"place": "Table 7", "quantity": "test accuracy", "value": right, "error": error}
+    return beside(GAME, ["Table 7"], [*found, accuracy | {"form": ".1%"}])
 
 
-def sentences(rows: Sequence[CellRow]) -> list[str]:
-    """Return what the study says in words, with its terms."""
+def _sentences(rows: Sequence[CellRow]) -> list[str]:
     first, calibrated = rows[0], next(row for row in rows if row["proxy"] == CALIBRATED)
-    return [
-        *paragraphs(f"""
+    said = tables.paragraphs(f"""
         Neutral texts are left out, and as many positive as negative ones are drawn; a random
         {TEST_SHARE:.0%}, {first["test_records"]:,} texts, is the test set. Proxy and target are
         trained on {first["trained_on"]:,} texts each. TF-IDF with {first["terms"]:,} terms, weighed
@@ -232,6 +208,5 @@ def sentences(rows: Sequence[CellRow]) -> list[str]:
 
         The calibrated proxy has its logits divided by {calibrated["temperature"]:.2f}, which makes
         half of the test labels the least surprising. The other half play in its games.
-        """),
-        *PROTOCOL,
-    ]
+    """)
+    return [*said, *attacks.PROTOCOL]

@@ -5,9 +5,9 @@ Differential Privacy" (Malek et al. 2021) publishes. Weak and strong augmentatio
 pixels: neither can see a label.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,8 @@ NAMES = _GEOMETRIC + _INTENSITY
 def weakly(key: Any, images: Any, *, flips: bool) -> Any:
     """Return each image moved by up to an eighth of its side, and mirrored with probability 1/2.
 
-    Args:
-        key: of JAX.
-        images: shape (images, side, side, channels), 0 to 1.
-        flips: whether a mirrored image is of the same class; of digits it is not.
+    Their shape is (images, side, side, channels), values 0 to 1. `flips` says whether a mirrored
+    image is of the same class; of digits it is not.
     """
     jax = the_jax()
     np = jax.numpy
@@ -67,10 +65,7 @@ def weakly(key: Any, images: Any, *, flips: bool) -> Any:
 
 
 def strongly(key: Any, images: Any, *, flips: bool) -> Any:
-    """Return images after `weakly`, two operations of RandAugment and a grey square.
-
-    Args: as `weakly`.
-    """
+    """Return images after `weakly`, two operations of RandAugment and a grey square."""
     jax = the_jax()
     first, *rounds, cut = jax.random.split(key, OPERATIONS + 2)
     found = weakly(first, images, flips=flips)
@@ -87,13 +82,9 @@ def strongly(key: Any, images: Any, *, flips: bool) -> Any:
 
 
 def operated(image: Any, kind: Any, level: Any, sign: Any) -> Any:
-    """Return one image after an operation.
+    """Return one image, of shape (side, side, channels), after the operation `NAMES[kind]`.
 
-    Args:
-        image: shape (side, side, channels), 0 to 1.
-        kind: place in `NAMES`.
-        level: 1 to 9, tenths of the largest strength.
-        sign: -1 or 1, the direction of a geometric operation.
+    `level` is in tenths of the largest strength, `sign` a geometric operation's direction.
     """
     np = the_jax().numpy
     turned = _transformed(image, kind, level / LEVELS, sign)
@@ -212,7 +203,7 @@ class FixMatch:
 Trainer = Callable[..., FittedNetwork]
 
 
-@lru_cache(maxsize=4)  # a student at each epsilon, and teachers: one compilation for all
+@functools.lru_cache(maxsize=4)  # a student at each epsilon, and teachers: one compilation for all
 def fixmatch_trainer(network: Network, settings: FixMatch, classes: int) -> Trainer:
     """Return a function that trains networks, compiled once for all of one size.
 
@@ -221,6 +212,15 @@ def fixmatch_trainer(network: Network, settings: FixMatch, classes: int) -> Trai
     optax is not installed, or if training came to numbers that are none.
     """
     jax, optax = the_jax(), the_optax()
+
+    def rate(at: Any, steps: Any) -> Any:
+        return settings.rate * jax.numpy.cos(jax.numpy.pi * _COSINE * at / steps)
+
+    def optimizer(steps: Any) -> Any:
+        return optax.chain(
+            optax.add_decayed_weights(settings.weight_decay),
+            optax.sgd(functools.partial(rate, steps=steps), momentum=0.9, nesterov=True),
+        )
 
     def loss(parameters: Parameters, key: Any, given: Any, labels: Any, others: Any) -> Any:
         weak, strong = weak_and_strong(key, given, others, flips=settings.flips)
@@ -234,8 +234,7 @@ def fixmatch_trainer(network: Network, settings: FixMatch, classes: int) -> Trai
     def step(trained: Any, total: Any, key: Any, given: Any, labels: Any, others: Any) -> Any:
         parameters, average, state, at = trained
         gradient = jax.grad(loss)(parameters, key, given, labels, others)
-        optimizer = _optimizer(optax, settings, total)
-        updates, state = optimizer.update(gradient, state, parameters)
+        updates, state = optimizer(total).update(gradient, state, parameters)
         parameters = optax.apply_updates(parameters, updates)
         kept = jax.numpy.minimum(settings.averaging, (1.0 + at) / (10.0 + at))
         average = jax.tree.map(
@@ -255,7 +254,7 @@ def fixmatch_trainer(network: Network, settings: FixMatch, classes: int) -> Trai
         steps = max(1, len(unlabelled) // batch) * settings.epochs
         random, key = generator(seed, "fixmatch"), jax.random.key(seed)
         first = network.initial(key)
-        found = (first, first, _optimizer(optax, settings, steps).init(first), 0)
+        found = (first, first, optimizer(steps).init(first), 0)
         labelled_rows = _batches(len(labels), batch, random)
         other_rows = _batches(len(unlabelled), more, random)
         for at in range(steps):
@@ -278,28 +277,14 @@ def weak_and_strong(key: Any, given: Any, others: Any, *, flips: bool) -> tuple[
 def consistency(guessed: Any, learnt: Any, settings: FixMatch) -> Any:
     """Return the unlabelled loss: cross-entropy to the guess where it is sure, 0 elsewhere.
 
-    Args:
-        guessed: logits on weakly augmented images, shape (images, classes); constants.
-        learnt: logits on the same images, strongly augmented.
-        settings: temperature and confidence.
+    Logits have the shape (images, classes); `guessed` are on weakly augmented images, and
+    constants, `learnt` on the same images, strongly augmented.
     """
     jax, optax = the_jax(), the_optax()
     chances = jax.nn.softmax(jax.lax.stop_gradient(guessed) / settings.temperature)
     sure = chances.max(axis=1) >= settings.confidence
     target = jax.nn.one_hot(chances.argmax(axis=1), chances.shape[1])
     return (sure * optax.softmax_cross_entropy(learnt, target)).mean()
-
-
-def _optimizer(optax: Any, settings: FixMatch, steps: Any) -> Any:
-    jax = the_jax()
-
-    def rate(at: Any) -> Any:
-        return settings.rate * jax.numpy.cos(jax.numpy.pi * _COSINE * at / steps)
-
-    return optax.chain(
-        optax.add_decayed_weights(settings.weight_decay),
-        optax.sgd(rate, momentum=0.9, nesterov=True),
-    )
 
 
 def _batches(records: int, size: int, random: np.random.Generator) -> Any:

@@ -7,7 +7,7 @@ cites: LP-1ST with mixup (Ghazi et al. 2021), its prior (Wu et al. 2023), ALIBI 
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,28 +61,22 @@ def resnet18(side: int, channels: int, classes: int = 10) -> Network:  # noqa: A
     a function of its parameters and one image.
     """
     jax = the_jax()
-    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
     strides = [1, 1, 2, 1, 2, 1, 2, 1]
 
-    def initial(key: Any) -> Parameters:
-        keys = iter(jax.random.split(key, 64))
-        blocks = [_block(keys, into, out) for into, out in itertools.pairwise(widths)]
-        return _kernel(next(keys), channels, 64), blocks, dense_layers(next(keys), [(512, classes)])
-
     def logits(parameters: Parameters, images: Any) -> Any:
-        stem, blocks, (last,) = parameters
+        stem, blocks, _, (last,) = parameters
         found = jax.nn.relu(_convolved(images, stem, 1))
         for block, stride in zip(blocks, strides, strict=True):
             inner = _convolved(found, block["first"], stride)
-            inner = jax.nn.relu(_normed(inner, block["scales"][0], block["shifts"][0]))
-            inner = _convolved(inner, block["second"], 1)
-            inner = _normed(inner, block["scales"][1], block["shifts"][1])
+            inner = jax.nn.relu(_normed(inner, *block["norms"][0]))
+            inner = _normed(_convolved(inner, block["second"], 1), *block["norms"][1])
             # Where the width changes, the stride does.
             kept = _convolved(found, block["across"], stride) if "across" in block else found
             found = jax.nn.relu(inner + kept)
         return found.mean(axis=(1, 2)) @ last["weight"] + last["bias"]
 
-    return Network(initial, logits)
+    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+    return Network(_residual(widths, channels, classes, before=False), logits)
 
 
 def wide_resnet28_4(side: int, channels: int, classes: int = 10) -> Network:  # noqa: ARG001  # any side
@@ -92,35 +86,24 @@ def wide_resnet28_4(side: int, channels: int, classes: int = 10) -> Network:  # 
     Groups of channels are normalised as in `resnet18`.
     """
     jax = the_jax()
-    widths = [16, *[64] * 4, *[128] * 4, *[256] * 4]
     strides = [1, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1]
 
-    def initial(key: Any) -> Parameters:
-        keys = iter(jax.random.split(key, 64))
-        blocks = [_block(keys, into, out) for into, out in itertools.pairwise(widths)]
-        for block, into in zip(blocks, widths[:-1], strict=True):
-            block["scales"] = [np.ones(into, dtype=np.float32), block["scales"][1]]
-            block["shifts"] = [np.zeros(into, dtype=np.float32), block["shifts"][1]]
-        last = np.ones(256, dtype=np.float32), np.zeros(256, dtype=np.float32)
-        stem = _kernel(next(keys), channels, 16)
-        return stem, blocks, last, dense_layers(next(keys), [(256, classes)])
-
-    def activated(found: Any, scale: Any, shift: Any) -> Any:
-        return jax.nn.leaky_relu(_normed(found, scale, shift), 0.1)
+    def activated(found: Any, norm: Any) -> Any:
+        return jax.nn.leaky_relu(_normed(found, *norm), 0.1)
 
     def logits(parameters: Parameters, images: Any) -> Any:
         stem, blocks, last, (dense,) = parameters
         found = _convolved(images, stem, 1)
         for block, stride in zip(blocks, strides, strict=True):
-            start = activated(found, block["scales"][0], block["shifts"][0])
-            inner = _convolved(start, block["first"], stride)
-            inner = activated(inner, block["scales"][1], block["shifts"][1])
+            start = activated(found, block["norms"][0])
+            inner = activated(_convolved(start, block["first"], stride), block["norms"][1])
             inner = _convolved(inner, block["second"], 1)
             kept = _convolved(start, block["across"], stride) if "across" in block else found
             found = inner + kept
-        return activated(found, *last).mean(axis=(1, 2)) @ dense["weight"] + dense["bias"]
+        return activated(found, last).mean(axis=(1, 2)) @ dense["weight"] + dense["bias"]
 
-    return Network(initial, logits)
+    widths = [16, *[64] * 4, *[128] * 4, *[256] * 4]
+    return Network(_residual(widths, channels, classes, before=True), logits)
 
 
 NETWORKS: dict[str, Callable[[int, int], Network]] = {
@@ -130,14 +113,32 @@ NETWORKS: dict[str, Callable[[int, int], Network]] = {
 }
 
 
-def _block(keys: Iterator[Any], into: int, out: int) -> dict[str, Any]:
-    block = {
-        "first": _kernel(next(keys), into, out),
-        "second": _kernel(next(keys), out, out),
-        "scales": np.ones((2, out), dtype=np.float32),
-        "shifts": np.zeros((2, out), dtype=np.float32),
-    }
-    return block | ({"across": _kernel(next(keys), into, out, size=1)} if into != out else {})
+def _residual(
+    widths: list[int], channels: int, classes: int, *, before: bool
+) -> Callable[[Any], Parameters]:
+    """Return what draws a residual network, whose blocks normalise after or before they convolve.
+
+    Its parameters are stem, blocks, what normalises the last block's answer, and the dense layer.
+    """
+
+    def initial(key: Any) -> Parameters:
+        keys, blocks = iter(the_jax().random.split(key, 64)), []
+        for into, out in itertools.pairwise(widths):
+            first, second = (_kernel(next(keys), width, out) for width in (into, out))
+            norms = [_norm(into if before else out), _norm(out)]
+            block = {"first": first, "second": second, "norms": norms}
+            if into != out:
+                block["across"] = _kernel(next(keys), into, out, size=1)
+            blocks.append(block)
+        last = _norm(widths[-1]) if before else ()
+        stem = _kernel(next(keys), channels, widths[0])
+        return stem, blocks, last, dense_layers(next(keys), [(widths[-1], classes)])
+
+    return initial
+
+
+def _norm(width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    return np.ones(width, dtype=np.float32), np.zeros(width, dtype=np.float32)
 
 
 def _kernel(key: Any, into: int, out: int, size: int = 3) -> Any:

@@ -5,15 +5,16 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
-import contextlib
+import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError, TerminalError
@@ -47,7 +48,6 @@ class Schedule:
     """The schedule by which a network is trained.
 
     Attributes:
-        epochs: passes over the records.
         batch: records of a step; a shorter one at an epoch's end is left out.
         rate: the first learning rate; it falls to 0 along a cosine.
         optimizer: Adam, or stochastic gradient descent with Nesterov's momentum of 0.9.
@@ -82,13 +82,7 @@ class FittedNetwork:
 
     def probabilities(self, inputs: Inputs) -> NDArray[np.float64]:
         """Return the softmax of the logits, shape (records, classes)."""
-        return softmax(self.log_odds(inputs))
-
-
-def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return probabilities, shape (records, classes)."""
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(self.log_odds(inputs), axis=1))
 
 
 def one_hot(labels: NDArray[np.int64], classes: int) -> NDArray[np.float32]:
@@ -107,14 +101,8 @@ def fit_network(
 ) -> FittedNetwork:
     """Return the network trained on these records by cross-entropy.
 
-    Args:
-        network: the architecture.
-        inputs: of the records.
-        known: shape (records, classes): class probabilities to learn, or what `reading` makes
-            them of.
-        schedule: how.
-        seed: of the first parameters, of the records' order and of mixing.
-        reading: makes the targets of each step.
+    `known`, of shape (records, classes), are class probabilities to learn, or what `reading` makes
+    the targets of each step of. The first parameters, the order and mixing come from `seed`.
 
     Raises:
         TerminalError: JAX or optax is not installed, or training came to numbers that are none.
@@ -123,7 +111,10 @@ def fit_network(
     many = len(known)
     batch = min(schedule.batch, many)
     steps = many // batch * schedule.epochs
-    optimizer = _optimizer(optax, schedule, steps)
+    rate = optax.cosine_decay_schedule(schedule.rate, max(1, steps))
+    optimizer = optax.adam(rate)
+    if schedule.optimizer == "sgd":
+        optimizer = optax.sgd(rate, momentum=0.9, nesterov=True)
 
     def loss(parameters: Parameters, given: Inputs, target: Any) -> Any:
         logits = network.logits(parameters, given)
@@ -152,11 +143,7 @@ def fit_network(
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
-    """Return parameters.
-
-    Raises:
-        TerminalError: one is no number.
-    """
+    """Return parameters, or raise `TerminalError` where one is no number."""
     if not all(np.isfinite(leaf).all() for leaf in the_jax().tree.leaves(parameters)):
         raise TerminalError("A network's training diverged: its parameters are no numbers.")
     return parameters
@@ -196,13 +183,6 @@ def dense_layers(key: Any, sizes: list[tuple[int, int]]) -> Parameters:
     ]
 
 
-def _optimizer(optax: Any, schedule: Schedule, steps: int) -> Any:
-    rate = optax.cosine_decay_schedule(schedule.rate, max(1, steps))
-    if schedule.optimizer == "adam":
-        return optax.adam(rate)
-    return optax.sgd(rate, momentum=0.9, nesterov=True)
-
-
 def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -> tuple[Any, Any]:
     other, share = random.permutation(len(target)), np.float32(random.beta(alpha, alpha))
     return (
@@ -212,34 +192,27 @@ def _mixed(given: Any, target: Any, random: np.random.Generator, alpha: float) -
 
 
 def _take(inputs: Inputs, rows: Any) -> Inputs:
-    if isinstance(inputs, tuple):
-        return tuple(each[rows] for each in inputs)
-    return inputs[rows]
+    return the_jax().tree.map(lambda each: each[rows], inputs)
 
 
-@contextlib.contextmanager
-def _of_the_extra() -> Iterator[None]:
+def the_jax() -> Any:
+    """Return JAX, of the extra `networks`."""
+    return _of_the_extra("jax")
+
+
+def the_optax() -> Any:
+    """Return optax, of the extra `networks`."""
+    return _of_the_extra("optax")
+
+
+def _of_the_extra(name: str) -> Any:
     try:
-        yield
+        return importlib.import_module(name)
     except ImportError:
         raise TerminalError(
             "This study trains neural networks with JAX, which is not installed: install "
             "privaudit[networks]."
         ) from None
-
-
-def the_jax() -> Any:
-    """Return JAX, of the extra `networks`."""
-    with _of_the_extra():
-        import jax  # noqa: PLC0415
-    return jax
-
-
-def the_optax() -> Any:
-    """Return optax, of the extra `networks`."""
-    with _of_the_extra():
-        import optax  # noqa: PLC0415
-    return optax
 
 
 _TERM = re.compile(r"\b\w\w+\b")

@@ -8,7 +8,7 @@ import pytest
 
 from flows.commands.printing import print_study
 from flows.study import marginals
-from flows.study.marginals import ACS, DEGREE, FIRE, beside, read_survey, sentences, study
+from flows.study.marginals import ACS, FIRE, beside, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
 from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
@@ -52,8 +52,9 @@ def five(few, smaller):  # noqa: ARG001
 
 @pytest.mark.slow
 def test_it_is_resumed_the_same_twice_and_within_the_bound(five, tmp_path):  # noqa: ARG001
-    assert read_survey(table(tmp_path), degree=DEGREE).network.sizes[0] == 10
-    one, shown = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
+    made = study(table(tmp_path), scale=1.0)
+    assert made.shared.network.sizes[0] == 10
+    one, shown = played(made, tmp_path / "one")
     next((tmp_path / "one" / "cells").glob("*")).unlink()
     again, _ = played(study(table(tmp_path), scale=1.0), tmp_path / "one")
     cells = 2 * (2 + 2 + 5 + 1)  # two runs at a time, of three
@@ -139,4 +140,4 @@ def test_other_tables_are_refused(tmp_path, smaller):
     ):
         path.write_text(text)
         with pytest.raises(InvalidInputError, match=rule):
-            read_survey(str(path), degree=DEGREE)
+            study(str(path), scale=1.0)

@@ -8,15 +8,7 @@ import pytest
 
 from flows.commands.printing import print_study
 from flows.study import reidentification
-from flows.study.reidentification import (
-    LEAVES,
-    LOGISTIC,
-    MEAN,
-    accuracies,
-    population,
-    shown,
-    study,
-)
+from flows.study.reidentification import LEAVES, LOGISTIC, MEAN, accuracies, population, study
 from flows.study.runner import write_study
 from tests.support.studies import played
 
@@ -39,7 +31,7 @@ def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     assert again.rows.equals(one.rows)
     assert "No record is told with more than 1/2 + eta" in " ".join(said.sentences)
     rows = [{**row, "right": 100} for row in one.cell_rows]
-    worse = shown(0, dataclasses.replace(one, cell_rows=rows))
+    worse = study(scale=1.0).show(0, dataclasses.replace(one, cell_rows=rows))
     assert "MORE THAN 1/2 + ETA: mean" in " ".join(worse.sentences)
     (table,) = worse.tables
     assert {row[-2] for row in table.rows} == {"1.000 ± 0.000"}

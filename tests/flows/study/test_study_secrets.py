@@ -9,7 +9,7 @@ from flows.commands.printing import print_study
 from flows.study import secrets
 from flows.study.printed import RENYI, WORST_CASE, judged_rows, printed_values
 from flows.study.runner import write_study
-from flows.study.secrets import NAME, NAME_STAND_IN, read_names, sentences, study
+from flows.study.secrets import NAME, NAME_STAND_IN, sentences, study
 from privcore.exceptions import InvalidInputError
 from tests.support.studies import played
 
@@ -21,15 +21,20 @@ def few(smaller):
 
 
 @pytest.mark.slow
-def test_it_is_resumed_and_the_same_twice(few, tmp_path):  # noqa: ARG001
-    one, _ = played(study(scale=0.1), tmp_path / "one")
+def test_it_is_resumed_the_same_twice_and_an_exceeded_bound_is_said_aloud(few, tmp_path):  # noqa: ARG001
+    one, _ = played(study(scale=0.1), tmp_path)
     assert one.resumed == []
     assert one.part("leakage")["models"].unique().to_list() == [1_000]
-    (tmp_path / "one" / "cells").glob("*").__next__().unlink()
-    again, _ = played(study(scale=0.1), tmp_path / "one")
+    next((tmp_path / "cells").glob("*")).unlink()
+    again, _ = played(study(scale=0.1), tmp_path)
     assert again.resumed[0].startswith("9 of 10 parts were finished")
     for part in ("leakage", "guesses"):
         assert again.part(part).equals(one.part(part))
+    leakage = one.part("leakage").with_columns(bound=pl.lit(-1.0))
+    guesses = one.part("guesses").with_columns(exceeds_p_value=pl.lit(1e-9))
+    said = " ".join(sentences(leakage, guesses))
+    assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
+    assert "18 of 18 attacks EXCEED THEIR BOUND" in said
 
 
 @pytest.mark.slow
@@ -61,30 +66,23 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
 
 
 @pytest.mark.slow
-def test_a_bound_that_is_exceeded_is_said_aloud(few, tmp_path):  # noqa: ARG001
-    found, _ = played(study(scale=0.1), tmp_path)
-    leakage = found.part("leakage").with_columns(bound=pl.lit(-1.0))
-    guesses = found.part("guesses").with_columns(exceeds_p_value=pl.lit(1e-9))
-    said = " ".join(sentences(leakage, guesses))
-    assert "LEAKAGE IS ABOVE THE RENYI BOUND in 4 of 4" in said
-    assert "18 of 18 attacks EXCEED THEIR BOUND" in said
-
-
-@pytest.mark.slow
 def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
     likely = [0.02, 0.5, 0.12, 0.1, 0.07, 0.04, 0.04, 0.03, 0.03, 0.03, 0.02, 0.0]
     pl.DataFrame({"name": list("abcdefghijkl"), "probability": likely}).write_csv(
         tmp_path / "names.csv"
     )
     table = str(tmp_path / "names.csv")
-    names = read_names(table)
-    assert names.tolist() == pytest.approx(sorted((x / 0.98 for x in likely), reverse=True)[:10])
     before, shown_before = played(study(scale=0.1), tmp_path / "out")
-    found, shown = played(study(scale=0.1, names=table), tmp_path / "out")
+    made = study(scale=0.1, names=table)
+    found, shown = played(made, tmp_path / "out")
     guesses = found.part("guesses")
     assert found.resumed[0].startswith("8 of 10 parts were finished")
     assert set(guesses["prior"]) ^ set(before.part("guesses")["prior"]) == {NAME, NAME_STAND_IN}
-    assert guesses.filter(prior=NAME)["blind"].to_list() == [float(names[0])] * 6
+    assert guesses.filter(prior=NAME)["blind"].to_list() == pytest.approx([0.5 / 0.98] * 6)
+    probabilities = (cell.parameters.get("probabilities", [0.1] * 10) for cell in made.cells)
+    assert sorted((x / 0.98 for x in likely), reverse=True)[:10] in (
+        pytest.approx(each) for each in probabilities
+    )
     rows = [row for row in shown.ours if row.quantity == "attack success, name"]
     assert len(rows) == 4
     (row,) = [row for row in rows if row.of == "model from prior, noise for adding"]
@@ -112,4 +110,4 @@ def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
 def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
     pl.DataFrame({column: values}).write_parquet(tmp_path / "names.parquet")
     with pytest.raises(InvalidInputError, match=rule):
-        read_names(str(tmp_path / "names.parquet"))
+        study(scale=0.1, names=str(tmp_path / "names.parquet"))

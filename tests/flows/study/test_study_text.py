@@ -44,24 +44,6 @@ def trained(monkeypatch):
 
 
 @pytest.mark.slow
-def test_sentiment140_as_it_is_published_goes_in_by_input(tmp_path, trained, privaudit):
-    """Six quoted columns without names, in Latin-1, 0 before 4; nothing is trained."""
-    rows = [
-        f'"{4 * (number >= 200)}","14678{number:05}","Mon Apr 06 22:19:45 PDT 2009","NO_QUERY",'
-        f'"caf\xe9_{number}","@switch http://a.b/{number} - ""word{number % 7}"", it\'s; \xfcber "'
-        for number in range(360)
-    ]
-    path, output = tmp_path / "training.1600000.processed.noemoticon.csv", tmp_path / "out"
-    path.write_bytes("".join(f"{row}\n" for row in rows).encode("latin-1"))
-    answer = privaudit("study", "text", "--input", str(path), "--output", str(output))
-    assert answer.code == 0, answer
-    assert "exts of training.1600000.processed.noemoticon.csv" in " ".join(answer.out.split())
-    assert "not judged: texts and 1 more" in " ".join(answer.out.split())
-    assert pl.read_csv(output / "text.csv")["records"].max() == 32
-    assert sum(trained).sum() == 288  # 320 balanced texts without a tenth for the test
-
-
-@pytest.mark.slow
 def test_texts_of_one_s_own_go_in_with_their_columns_and_as_many_canaries_as_asked(
     tmp_path, trained, privaudit
 ):
@@ -86,7 +68,7 @@ def test_texts_of_one_s_own_go_in_with_their_columns_and_as_many_canaries_as_ask
 
 @pytest.mark.slow
 @pytest.mark.paper("observational", "Table 7")
-def test_the_study_leaks_beside_a_control_that_leaks_less_and_is_not_computed_twice(
+def test_the_study_leaks_beside_a_control_that_leaks_less(
     tmp_path, monkeypatch, smaller, privaudit
 ):
     """A fiftieth of 57,000 made-up texts as packaged: half as they are memorised, half unseen."""
@@ -94,14 +76,10 @@ def test_the_study_leaks_beside_a_control_that_leaks_less_and_is_not_computed_tw
     monkeypatch.setenv("COLUMNS", "200")
     path = write_distribution(tmp_path / "v.tar.gz", made_up(57_000, 9))
     output = tmp_path / "out"
-
-    def call():
-        places = ("--input", str(path), "--output", str(output))
-        answer = privaudit("study", "text", *places, "--scale", "0.02")
-        assert answer.code == 0, answer
-        return " ".join((answer.out + answer.err).split())
-
-    out = call()
+    places = ("--input", str(path), "--output", str(output))
+    answer = privaudit("study", "text", *places, "--scale", "0.02")
+    assert answer.code == 0, answer
+    out = " ".join((answer.out + answer.err).split())
     for words in (
         "Texts rated by people (vaderSentiment 3.3.2), seed 1126",
         "2.34 ± 0.25",
@@ -122,4 +100,3 @@ def test_the_study_leaks_beside_a_control_that_leaks_less_and_is_not_computed_tw
     assert plain["control_epsilon_paper"] > 0.3
     assert calibrated["temperature"] > 1.2
     assert (output / "table_7.svg").read_text(encoding="utf-8").count("RMIA") > 1
-    assert "1 of 1 parts" in call()

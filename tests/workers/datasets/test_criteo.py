@@ -179,6 +179,7 @@ def test_made_up_clicks_have_the_shape_of_the_logs():
 
 
 def test_days_drift_mildly_and_the_same_seed_makes_the_same_clicks():
+    assert synthetic_day(DAY, number=0, rows=1_000, seed=1)["split"].n_unique() == 3
     one, again = (synthetic_clicks(2_000, day=1, seed=5, part=3) for _ in range(2))
     assert one.frame.equals(again.frame)
     assert not one.frame.equals(synthetic_clicks(2_000, day=1, seed=5, part=4).frame)
@@ -186,9 +187,3 @@ def test_days_drift_mildly_and_the_same_seed_makes_the_same_clicks():
     values = np.arange(20_000, dtype=np.uint64)
     today, tomorrow = (effects(values, "x", day=day, seed=5) for day in (0, 1))
     assert np.corrcoef(today, tomorrow)[0, 1] == pytest.approx(np.sqrt(1 - 0.2**2), abs=0.01)
-
-
-def test_a_made_up_day_is_divided_as_a_published_one():
-    rows = synthetic_day(DAY, number=0, rows=1_000, seed=1)
-    assert rows.height == 1_000
-    assert rows["split"].n_unique() == 3

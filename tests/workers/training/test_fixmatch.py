@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageOps
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 
 from privcore.exceptions import InvalidInputError
@@ -21,7 +22,7 @@ from workers.training.fixmatch import (
     weakly,
 )
 from workers.training.image_methods import small_network
-from workers.training.networks import Network, softmax
+from workers.training.networks import Network
 
 SIDE = 16
 OPERATED = jax.jit(operated)
@@ -118,7 +119,7 @@ def test_the_unlabelled_loss_is_the_naive_one_and_no_gradient_flows_through_gues
     guessed, learnt = random.normal(size=(2, 40, 4)) * 2.0
     settings = FixMatch(1, confidence=0.7, temperature=0.8)
     expected, sure = 0.0, 0
-    chances, logs = softmax(guessed / 0.8), np.log(softmax(learnt))
+    chances, logs = softmax(guessed / 0.8, axis=1), np.log(softmax(learnt, axis=1))
     for own, other in zip(chances, logs, strict=True):
         if own.max() >= 0.7:
             expected -= other[own.argmax()] / 40

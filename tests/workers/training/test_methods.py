@@ -195,17 +195,6 @@ def test_validation_labels_choose_how_many_trees_a_model_keeps():
     assert losses[0] == min(losses)
 
 
-def test_teachers_and_student_keep_the_trees_that_validation_labels_choose():
-    given = data(400)
-    others = TrainingData(given.features, (given.labels + 1) % 3)
-    chosen = dataclasses.replace(LEARNER, validation=others)
-    plain, few = (
-        fit(Pate(math.inf, teachers=4, queries=40), given, learner=learner).fitted
-        for learner in (LEARNER, chosen)
-    )
-    assert few.tree_count_ < plain.tree_count_
-
-
 def test_bad_input_is_named():
     for make in METHODS.values():
         for epsilon in (0.0, -1.0, math.nan):
