@@ -93,22 +93,11 @@ BELOW_IN_FLOWS = {
     "learn": {"settings", "progress", "report", "run", "next_steps"},
     "publication": {"settings", "report"},
     "commands": {
-        "files",
-        "prefect_settings",
-        "next_steps",
-        "policy",
-        "settings",
-        "progress",
-        "report",
-        "study",
-        "memorization",
-        "notify",
-        "run",
-        "learn",
-        "publication",
+        "files", "prefect_settings", "next_steps", "policy", "settings", "progress", "report",
+        "study", "memorization", "notify", "run", "learn", "publication",
     },
     "cli": {"commands", "failures"},
-}
+}  # fmt: skip
 ROOMS = {"privcore": BELOW_IN_PRIVCORE, "workers": BELOW_IN_WORKERS, "flows": BELOW_IN_FLOWS}
 MATHEMATICS = {"dp_accounting", "lazy_loader", "numba", "numpy", "scipy"}
 INPUT_AND_OUTPUT = {
@@ -137,19 +126,16 @@ def nodes(path: pathlib.Path) -> tuple[ast.AST, ...]:
 @functools.cache
 def imports(path: pathlib.Path) -> tuple[str, ...]:
     """Return the full name of every module that a file imports, wherever in it."""
-    return tuple(_imports(path))
-
-
-def _imports(path: pathlib.Path) -> Iterator[str]:
-    here = path.relative_to(ROOT).with_suffix("").parts
+    here, found = path.relative_to(ROOT).with_suffix("").parts, []
     for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(here[: -node.level]) if node.level else ""
             source = ".".join(part for part in (base, node.module) if part)
             # `from privcore import attacks` imports privcore.attacks.
-            yield from (f"{source}.{alias.name}" for alias in node.names)
+            found += [f"{source}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
 def of_package(package: str) -> Iterator[tuple[str, str]]:
@@ -382,15 +368,8 @@ def test_a_file_name_means_one_thing():
 
 def test_no_package_unpickles_anything():
     unpicklers = {
-        "_pickle",
-        "cloudpickle",
-        "dill",
-        "joblib",
-        "marshal",
-        "pickle",
-        "runpy",
-        "shelve",
-    }
+        "_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "runpy", "shelve",
+    }  # fmt: skip
     seen = [
         f"{path} imports {name}"
         for package in PACKAGES

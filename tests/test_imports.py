@@ -18,6 +18,12 @@ SERVICE = {
     "altair", "catboost", "deltalake", "duckdb", "httpx", "jinja2", "polars", "prefect", "pyarrow",
     "pydantic", "ray", "vl_convert", "yaml",
 }  # fmt: skip
+ROOMS = ("attacks", "guarantees", "lower_bounds", "mechanisms", "upper_bounds")
+PROVING = """
+import workers.audit.proving
+from privcore.lower_bounds import audit_probabilities
+from privcore.guarantees import mechanism_from_manifest
+"""
 HELP = """
 import privaudit
 sys.argv = ["privaudit", "--help"]
@@ -40,20 +46,9 @@ def loaded(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "needless"),
     [
-        ("import privcore.lower_bounds", MATHEMATICS | {"numpy"}),
-        ("import privcore.attacks, privcore.mechanisms", MATHEMATICS | {"numpy"}),
-        ("import privcore.guarantees, privcore.upper_bounds", MATHEMATICS | {"numpy"}),
-        (
-            "from privcore.lower_bounds import audit_probabilities",
-            {"dp_accounting", "scipy.optimize", "scipy.stats"},
-        ),
-        (
-            "from privcore.guarantees import mechanism_from_manifest",
-            {"dp_accounting", "scipy.optimize", "scipy.stats"},
-        ),
+        (f"from privcore import {', '.join(ROOMS)}", MATHEMATICS | {"numpy"}),
         # What scans and proves: each of a night's processes imports it.
-        ("import workers.audit.proving", {"dp_accounting", "scipy.optimize", "scipy.stats"}),
-        ("import flows.cli", MATHEMATICS | SERVICE | {"numpy"}),
+        (PROVING, {"dp_accounting", "scipy.optimize", "scipy.stats"}),
         (HELP, MATHEMATICS | SERVICE | {"numpy"}),
     ],
 )
@@ -63,9 +58,7 @@ def test_an_import_loads_no_more_than_it_needs(statement, needless):
     assert seen & needless == set()
 
 
-@pytest.mark.parametrize(
-    "room", ["attacks", "guarantees", "lower_bounds", "mechanisms", "upper_bounds"]
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_name_that_a_package_lists_is_there(room):
     package = importlib.import_module(f"privcore.{room}")
     assert len(package.__all__) > 5

@@ -17,22 +17,23 @@ of a stage is in their role alone.
 
 import argparse
 import collections
+import contextlib
 import datetime as dt
 import functools
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import lightgbm
 import numpy as np
 import polars as pl
+import psutil
 import xgboost
 
 from flows.learn.demo import recipes
@@ -50,7 +51,6 @@ DAY = dt.date(2013, 2, 6)
 """884 flights left, of which 877 have an arrival delay."""
 _DAYS = (DAY - dt.timedelta(days=1), DAY)
 _SEED, _TREES = 2013, 100
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def make_fleet(folder: pathlib.Path, models: int) -> pathlib.Path:
@@ -143,8 +143,8 @@ class Family:
     """CPU time and memory of all processes below one process, read until the block ends."""
 
     def __init__(self, root: int) -> None:
-        self._root = root
-        self._seen: dict[tuple[int, str], dict[str, Any]] = {}
+        self._root = psutil.Process(root)
+        self._seen: dict[psutil.Process, dict[str, Any]] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -162,11 +162,11 @@ class Family:
         for one in self._seen.values():
             reaped[one["parent"]] += one["own"] + one["children"]
         roles: dict[str, dict[str, float]] = {}
-        for (pid, _), one in self._seen.items():
+        for process, one in self._seen.items():
             # Children that came and went between two looks are known by their parent alone.
-            unseen = max(0.0, one["children"] - reaped[pid]) if one["role"] == "readers" else 0.0
+            unseen = one["children"] - reaped[process.pid] if one["role"] == "readers" else 0.0
             role = roles.setdefault(one["role"], {"cpu_s": 0.0, "processes": 0, "largest_mb": 0.0})
-            role["cpu_s"] += one["own"] + unseen
+            role["cpu_s"] += one["own"] + max(0.0, unseen)
             role["processes"] += 1
             role["largest_mb"] = max(role["largest_mb"], one["peak"])
         return roles
@@ -181,45 +181,24 @@ class Family:
 
     def _watch(self) -> None:
         while not self._over.wait(0.2):
-            for pid in _below(self._root):
-                try:
-                    self._look(pid)
-                except (OSError, IndexError, KeyError):
-                    continue  # it has ended
+            with contextlib.suppress(psutil.Error):
+                for process in (self._root, *self._root.children(recursive=True)):
+                    with contextlib.suppress(psutil.Error, OSError):  # it has ended
+                        self._look(process)
 
-    def _look(self, pid: int) -> None:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-        fields = stat.rpartition(")")[2].split()
-        key = (pid, fields[19])
-        known = self._seen.get(key)
-        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
-        status = pathlib.Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+    def _look(self, process: psutil.Process) -> None:
+        known = self._seen.get(process, {"peak": 0.0, "role": "other"})
+        times, command = process.cpu_times(), " ".join(process.cmdline())
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")
         peak = status.partition("VmHWM:")[2].split()
-        self._seen[key] = {
-            "parent": int(fields[1]),
-            "own": (int(fields[11]) + int(fields[12])) / _TICKS,
-            "children": (int(fields[13]) + int(fields[14])) / _TICKS,
-            "peak": max(known["peak"] if known else 0.0, int(peak[0]) / 1024.0 if peak else 0.0),
-            "command": command.replace("\0", " ")[:80],
-            "role": _role(command) or (known["role"] if known else "other"),
+        self._seen[process] = {
+            "parent": process.ppid(),
+            "own": times.user + times.system,
+            "children": times.children_user + times.children_system,
+            "peak": max(known["peak"], int(peak[0]) / 1024.0 if peak else 0.0),
+            "command": command[:80],
+            "role": _role(command) or known["role"],
         }
-
-
-def _below(root: int) -> Iterator[int]:
-    """Yield a process and all that have come from it."""
-    parents: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208
-        if entry.isdigit():
-            try:
-                stat = pathlib.Path(f"/proc/{entry}/stat").read_text("ascii", "replace")
-            except OSError:
-                continue
-            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry))
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting += parents.get(pid, [])
 
 
 def _role(command: str) -> str:

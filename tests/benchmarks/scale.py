@@ -208,22 +208,21 @@ def on_workers(lake: Lake, repetitions: int, cpus: int) -> float:
     return seconds[-1]
 
 
-def measured(
-    *, rows: int, repetitions: int, words: bool, turns: int, workers: bool, lake_at: str | None
-) -> dict[str, Any]:
+def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Return what was measured."""
+    words, repetitions = not given.numeric, given.repetitions
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(
-            lake_at or stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-"))
+            given.lake or stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-"))
         )
         kept = folder / f"lake-{'words' if words else 'numbers'}"
         if not (kept / "labels").exists():
             shutil.rmtree(kept, ignore_errors=True)
             make_lake(kept, words=words)
         lake = Lake(str(kept))
-        rows = grow_labels(lake, rows, words=words)
+        rows = grow_labels(lake, given.rows, words=words)
         about = {"rows": rows, "repetitions": repetitions, "features": 39 if words else 13}
-        if workers:
+        if given.workers:
             one, two = (on_workers(lake, repetitions, cpus) for cpus in (1, 2))
             return about | {
                 "seconds_1_worker": one,
@@ -231,7 +230,7 @@ def measured(
                 "times_as_fast": one / two,
             }
         sides: dict[str, list[dict[str, Any]]] = {"audit": [], "alone": [], "bare": []}
-        for _ in range(turns):
+        for _ in range(given.turns):
             for name, function in (("bare", bare), ("alone", alone), ("audit", audit)):
                 sides[name].append(apart(function, lake, repetitions))
 
@@ -269,14 +268,7 @@ def main() -> None:
     parser.add_argument("--lake", help="folder in which the lake is kept for the next time")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
-    found = measured(
-        rows=given.rows,
-        repetitions=given.repetitions,
-        words=not given.numeric,
-        turns=given.turns,
-        workers=given.workers,
-        lake_at=given.lake,
-    )
+    found = measured(given)
     lines = (f"{name}: {value}" for name, value in found.items())
     print(json.dumps(found, indent=1) if given.json else "\n".join(lines))  # noqa: T201
 

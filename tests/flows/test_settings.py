@@ -27,14 +27,6 @@ def test_paths_are_relative_to_the_files_folder(file, tmp_path, monkeypatch):
     assert settings.report == str(tmp_path / "report")
 
 
-def test_the_plan_is_read_and_the_rest_has_its_defaults(file):
-    settings = load_settings(file)
-    assert [model.name for model in settings.models] == ["good", "other"]
-    assert settings.plan.repetitions == 4
-    assert (settings.plan.minimum_records, settings.plan.proxy_within_days) == (200, 7)
-    assert (settings.ray.address, settings.ray.cpus) == ("local", None)
-
-
 def test_the_environment_overrides_the_file(file, tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVAUDIT_LAKE", "/elsewhere")
     monkeypatch.setenv("PRIVAUDIT_PLAN__SEED", "7")
@@ -60,33 +52,48 @@ def test_the_file_is_found_where_it_is_given_or_named_or_lies(file, tmp_path, mo
 
 WHOLE = 'lake = "l"\nwarehouse = "w"\nreport = "r"\n'
 MODEL = '[[models]]\nname = "m"\n'
+ONE = WHOLE + MODEL
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("lake = ", ["not valid TOML"]),
-        (b"\xff\xfe", ["not valid TOML"]),
-        ('warehouse = "w"\nreport = "r"\n' + MODEL, ["lake", "required"]),
-        (WHOLE + "models = []\n", ["models"]),
-        (WHOLE + 'lakes = "l"\n' + MODEL, ["lakes"]),
-        (WHOLE + MODEL + "[plan]\nrepeat = 3\n", ["plan.repeat"]),
-        (WHOLE + MODEL + "[plan]\nsignificance = 0.7\n", ["plan.significance", "0.5"]),
-        (WHOLE + MODEL + "[ray]\ncpus = 0\n", ["ray.cpus"]),
+        ("lake = ", "not valid TOML"),
+        (b"\xff\xfe", "not valid TOML"),
+        ('warehouse = "w"\nreport = "r"\n' + MODEL, "lake: .*required"),
+        (WHOLE + "models = []\n", "models"),
+        (WHOLE + 'lakes = "l"\n' + MODEL, "lakes"),
+        (ONE + "[plan]\nrepeat = 3\n", r"plan\.repeat"),
+        (ONE + "[plan]\nsignificance = 0.7\n", r"plan\.significance.*0\.5"),
+        (ONE + "[ray]\ncpus = 0\n", r"ray\.cpus"),
+        (ONE + MODEL, "m more than once"),
+        (
+            ONE + '[night]\ndeadline = "soon"\n',
+            r"night\.deadline: 'soon' is not a time of day: write",
+        ),
+        (
+            ONE + "[night]\ndeadline = 9\n",
+            "deadline: 9 is not a time of day: write it like 09:00:00",
+        ),
+        (ONE + "[night]\ndeadline = 09:00\n", "written with its seconds: deadline = 09:00:00"),
+        (ONE + "[night]\ndeadlin = 09:00:00\n", "did you mean 'deadline'"),
+        (ONE + 'datasets = "x"\n', r"models\.0\.datasets: there is no such key, did you mean 'd"),
+        (ONE + "[models.plan]\nrepetition = 1\n", "did you mean 'repetitions'"),
+        (ONE + "[plan]\nzzz = 1\n", r"plan\.zzz: there is no such key\.$"),
+        (ONE + '[night]\ntime_zone = "Mars/Olympus"\n', "is not a time zone"),
+        (ONE + '[night]\ndeadline = "09:00+02:00"\n', "without a zone"),
+        (ONE + "[models.plan]\nrepetitions = 0\n", r"models\.0\.plan\.repetitions"),
     ],
-    ids=["toml", "bytes", "missing", "no-models", "unknown", "nested", "out-of-range", "cpus"],
 )
 def test_a_file_that_breaks_a_rule_is_one_sentence_that_names_the_key(tmp_path, content, words):
     file = tmp_path / "privaudit.toml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=words) as caught:
         load_settings(file)
     sentence = str(caught.value)
     assert sentence.startswith(str(file))
     assert sentence.endswith((".", "?"))
     assert "\n" not in sentence
-    for word in words:
-        assert word in sentence
 
 
 def test_a_value_from_the_environment_that_breaks_a_rule_is_one_sentence(file, monkeypatch):
@@ -155,33 +162,6 @@ def test_a_deadline_is_a_time_of_the_next_day_in_the_nights_zone(tmp_path):
     assert settings.deadline_of("m", day).time() == dt.time(7, 30)
     late = dt.datetime(2026, 3, 8, 3, tzinfo=dt.UTC)  # still the 7th in New York
     assert settings.yesterday(late) == dt.date(2026, 3, 6)
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (MODEL + MODEL, "m more than once"),
-        (
-            MODEL + '[night]\ndeadline = "soon"\n',
-            r"night\.deadline: 'soon' is not a time of day: write",
-        ),
-        (
-            MODEL + "[night]\ndeadline = 9\n",
-            "deadline: 9 is not a time of day: write it like 09:00:00",
-        ),
-        (MODEL + "[night]\ndeadline = 09:00\n", "written with its seconds: deadline = 09:00:00"),
-        (MODEL + "[night]\ndeadlin = 09:00:00\n", "did you mean 'deadline'"),
-        (MODEL + 'datasets = "x"\n', r"models\.0\.datasets: there is no such key, did you mean 'd"),
-        (MODEL + "[models.plan]\nrepetition = 1\n", "did you mean 'repetitions'"),
-        (MODEL + "[plan]\nzzz = 1\n", r"plan\.zzz: there is no such key\.$"),
-        (MODEL + '[night]\ntime_zone = "Mars/Olympus"\n', "is not a time zone"),
-        (MODEL + '[night]\ndeadline = "09:00+02:00"\n', "without a zone"),
-        (MODEL + "[models.plan]\nrepetitions = 0\n", r"models\.0\.plan\.repetitions"),
-    ],
-)
-def test_what_the_service_cannot_use_is_refused(tmp_path, more, words):
-    with pytest.raises(SettingsError, match=words):
-        load_settings(written(tmp_path, more))
 
 
 def test_a_model_that_is_not_listed_is_refused_by_the_nearest_name(file):

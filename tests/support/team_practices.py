@@ -8,19 +8,18 @@ import contextlib
 import math
 import pathlib
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.run import nightly
 from privcore.lower_bounds import Arm, audit_probabilities
 from tests.simulate import two_columns
 from tests.support.lake import DAY, EVE, declared, put_labels, write_settings
+from tests.support.studies import here
 from tests.team_worlds import FEATURES, TeamDay
 from workers.exceptions import NotEvaluableError
-from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
 from workers.warehouse.store import Warehouse
@@ -63,23 +62,10 @@ def answer(day: TeamDay, way: str) -> Answer:
     """Return what a team reads that types the day in one of the four ways."""
     if way == "notebook with context":
         return _in_notebook(day)
-    with tempfile.TemporaryDirectory() as name, _in_process():
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
+        # A child process gives the same figures, and starts for seconds.
+        patched.setattr("flows.run.nightly.choose_executor", here)
         return _by_service(pathlib.Path(name), day, way)
-
-
-@contextlib.contextmanager
-def _in_process() -> Iterator[None]:
-    """Let commands audit here: a child process gives the same figures, and starts for seconds."""
-    chosen, nightly.choose_executor = nightly.choose_executor, _here
-    try:
-        yield
-    finally:
-        nightly.choose_executor = chosen
-
-
-@contextlib.contextmanager
-def _here(*_: object) -> Iterator[InProcess]:
-    yield InProcess()
 
 
 def _by_service(folder: pathlib.Path, day: TeamDay, way: str) -> Answer:

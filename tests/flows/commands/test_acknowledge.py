@@ -41,19 +41,14 @@ def test_it_is_shown_and_alerted_of_and_changes_no_verdict(privaudit, audit_id, 
         ("privaudit.violated", "acknowledged", "good")
     ]
     assert alerts[0].figures
+    privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(UNTIL))
+    assert len({alert.id for alert in alerts}) == 2
+    rows = json.loads(privaudit("sql", "select why from audit_notes", "--json").out)
+    assert rows == [{"why": WHY}] * 2
     write(load_settings(tmp_path / "privaudit.toml"))
     page = (tmp_path / "report" / "models" / "good.html").read_text()
     assert "Fix in review &lt;b&gt;" in page
     assert "Fix in review" not in (tmp_path / "report" / "models" / "quiet.html").read_text()
-
-
-@pytest.mark.slow
-def test_each_acknowledgement_is_an_alert_of_its_own(privaudit, audit_id, alerts):
-    for _ in range(2):
-        privaudit("acknowledge", audit_id, "--why", WHY, "--until", str(UNTIL))
-    assert len({alert.id for alert in alerts}) == 2
-    rows = json.loads(privaudit("sql", "select why from audit_notes", "--json").out)
-    assert rows == [{"why": WHY}] * 2
 
 
 def test_without_an_end_it_is_wrong_usage(privaudit, audit_id):

@@ -70,8 +70,7 @@ def test_an_epsilon_that_is_none_is_refused_and_nothing_written(table):
 
 
 def test_without_a_terminal_what_is_missing_names_its_option(table, privaudit):
-    config = str(table.parent / "privaudit.toml")
-    answer = privaudit("attach", str(table), "--config", config)
+    answer = privaudit("attach", str(table), "--config", str(table.parent / "privaudit.toml"))
     assert (answer.code, "give --split or --holdout" in answer.err) == (64, True)
     assert not (table.parent / "privaudit.toml").exists()
 
@@ -191,8 +190,7 @@ def test_an_iceberg_table_is_attached_by_its_name(table, tmp_path, monkeypatch):
 def test_settings_in_another_folder_name_the_whole_path(table, tmp_path):
     config = tmp_path / "settings" / "privaudit.toml"
     config.parent.mkdir()
-    given = ["attach", str(table), "--config", str(config), "--holdout", "fold = 0"]
-    CliRunner().invoke(app, [*given, "--only-settings"], catch_exceptions=False)
+    attached(table, "--holdout", "fold = 0", "--only-settings", "--config", str(config))
     assert f'table = "{table}"' in config.read_text()
 
 

@@ -6,11 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.flows.commands.test_quick import loaded_by
+from tests.flows.commands.test_quick import ASKED_OF_LABELS as ASKED
 from tests.workers.audit.test_label_check import honest, with_prior
 
 pytestmark = pytest.mark.usefixtures("here", "in_process")
-ASKED = ("--true", "y", "--released", "z", "--epsilon", "1", "--record", "id")
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +58,6 @@ def test_json_has_every_figure(privaudit):
 def test_what_is_wrong_is_one_sentence(privaudit, arguments, expected, words):
     code, out, err = privaudit("check-labels", *arguments)
     assert (code, out, words in err) == (expected, "", True), err
-
-
-def test_it_needs_no_heavy_package(tmp_path):
-    asked = ["check-labels", "day.parquet", *ASKED]
-    assert loaded_by(asked, tmp_path) <= {"scipy.stats", "numba", "pandas"}
 
 
 def test_a_table_of_labels_alone_is_compared(privaudit, tmp_path):

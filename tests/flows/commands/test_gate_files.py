@@ -1,13 +1,10 @@
 """`privaudit gate` on files: answers, exit codes, MLflow; no lie passes a leaking file."""
 
-import contextlib
-
 import numpy as np
 import polars as pl
 import pytest
 import xgboost
 
-import flows.commands.gate_files
 from flows.commands.gate_files import Decision, decide, with_file
 from flows.next_steps import card_of
 from privcore.lower_bounds import Verdict
@@ -17,8 +14,8 @@ from tests.support.lake import write_settings
 from tests.support.mlflow_stub import mlflow_stub
 from tests.support.release import RECORDS, by_heart, leaky, put_files, quiet, rows
 from tests.support.report import record
+from tests.support.studies import here
 from workers.audit.file_labels import FileLabels
-from workers.executors import InProcess
 
 FLAVOR = "flavors:\n  xgboost:\n    data: model.ubj\n"
 
@@ -34,7 +31,9 @@ def registry(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _place(tmp_path, monkeypatch):
+    """Audit in the test's folder, and in this process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("flows.commands.gate_files.choose_executor", here)
 
 
 def files(folder, target):
@@ -206,13 +205,6 @@ TRAIN, HELD = (rows(2).filter(split=arm) for arm in ("train", "holdout"))
 def asked(folder, limit=TWO, *, target=None, proxy=None, table=None, accepted=()):
     files = put_files(folder, target=target or leaky(), proxy=proxy, table=table)
     return decide(*files, label="late", accepted=set(accepted), **limit)
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch):
-    """Audit in this process."""
-    here = contextlib.nullcontext(InProcess())
-    monkeypatch.setattr(flows.commands.gate_files, "choose_executor", lambda *_: here)
 
 
 def resaved():

@@ -91,6 +91,7 @@ def test_an_audit_that_is_not_the_days_says_so(tmp_path):
     assert not_the_days(warehouse, kinder) == ""
 
 
+@pytest.mark.slow
 def test_labels_are_read_from_the_file_beside_the_answers(tmp_path, monkeypatch, privaudit):
     lake, coins = Lake(str(tmp_path / "lake")), {"epsilon": 1.0, "classes": 2}
     response = {"name": "randomized_response", "parameters": coins}

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.support.lake import DAY, PLAN, write_settings
 from tests.support.warehouse import evaluated
+from tests.workers.audit.test_label_check import honest
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.warehouse.nights_together import commit_nights
@@ -24,12 +26,17 @@ except SystemExit as end:
     code = end.code
 print("LOADED", code, *[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
+ASKED_OF_LABELS = ("--true", "y", "--released", "z", "--epsilon", "1", "--record", "id")
 ASKED = {
     "show": (["show"], set()),  # what nights say together is stored
     "sql": (["sql", "select count(*) from audits"], set()),
     "explain": (["explain", "--epsilon", "1"], {"numba"}),
     "verify": (["verify", "--stored"], {"scipy.stats", "numba", "pandas"}),
     "check": (["check"], {"scipy.stats", "numba", "pandas"}),
+    "check-labels": (
+        ["check-labels", "day.parquet", *ASKED_OF_LABELS],
+        {"scipy.stats", "numba", "pandas"},
+    ),
 }
 
 
@@ -42,6 +49,7 @@ def test_a_look_loads_neither_ray_nor_prefect(
 ):
     write_settings(tmp_path, ["good"])
     commit_nights(Warehouse(str(tmp_path / "warehouse")), [evaluated("good", DAY)])
+    honest(np.random.default_rng(1), 3_000).write_parquet(tmp_path / "day.parquet")
     arguments, allowed = ASKED[asked]
     assert loaded_by(arguments, tmp_path) <= allowed
 

@@ -147,6 +147,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.slow
 def test_what_no_night_of_28_days_remarked_on_is_told_once(settings, warehouse):
     """An owner who shows the audit other rows from some night on is alerted of, whatever is said.
 

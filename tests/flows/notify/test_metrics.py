@@ -10,12 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from flows.notify.metrics import HELP, latest_records, metrics_text, write_metrics
 from flows.run.conclusion import write
 from flows.settings import load_settings
-from tests.support.lake import DAY
+from tests.support.lake import DAY, EVE
 from tests.support.warehouse import evaluated, failed, latest
 from workers.warehouse.acknowledgements import acknowledge
 from workers.warehouse.store import Warehouse
 
-EVE = DAY - dt.timedelta(days=1)
 UTC = zoneinfo.ZoneInfo("UTC")
 
 
@@ -86,11 +85,6 @@ def test_a_night_that_adds_nothing_ends_no_violation(settings, seed):
     assert found["verdict", "ads", "label", "violated", "earlier_night"] == 1.0
 
 
-def acknowledged(warehouse, audit_id, until):
-    now = dt.datetime.combine(until, dt.time(9), tzinfo=dt.UTC) - dt.timedelta(days=5)
-    acknowledge(warehouse, audit_id, why="Known.", until=until, by="ann", now=now)
-
-
 @pytest.mark.slow
 def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
     """Also while nights that say nothing come: they would page as if nobody knew."""
@@ -100,8 +94,9 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
     warehouse.commit(first)
     (last,) = latest_records(warehouse, ["ads"])
     assert last["acknowledged_until"] is None
-    acknowledged(warehouse, first.audit.audit_id, until)
     day = dt.timedelta(days=1)
+    now = first.audit.recorded_at + dt.timedelta(hours=9)
+    acknowledge(warehouse, first.audit.audit_id, why="Known.", until=until, by="ann", now=now)
     for record in (
         evaluated("ads", DAY, **REFUTED | {"epsilon_lower": 0.8}),
         evaluated("ads", DAY + day, verdict="inconclusive", reason_code="proxy_wrong"),

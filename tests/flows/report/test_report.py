@@ -145,18 +145,15 @@ def test_every_figure_of_a_model_leads_to_its_paragraph(pages):
 
 
 @pytest.mark.parametrize("averaged", [True, False, None])
-def test_a_models_page_says_where_its_nights_are_averaged(pages, averaged):
-    text = words(model_page(pages([record(nights_averaged=averaged)])))
+def test_a_models_page_says_where_nights_are_averaged_and_that_somebody_chose_a_plan(
+    pages, averaged
+):
+    """A seed that accuses was shown as the night's verdict."""
+    night = record(nights_averaged=averaged, exploratory=bool(averaged))
+    text = words(model_page(pages([night])))
+    assert ("By a plan that somebody chose for this run" in text) is bool(averaged)
     told = "come again on these nights, so they are averaged and not multiplied" in text
     assert told == bool(averaged)
-
-
-def test_a_models_page_says_that_somebody_chose_its_plan(pages):
-    """A seed that accuses was shown as the night's verdict."""
-    by_plan = words(model_page(pages([record()])))
-    chosen = words(model_page(pages([record(exploratory=True)])))
-    assert "chose for this run" not in by_plan
-    assert "By a plan that somebody chose for this run" in chosen
 
 
 def test_a_missing_figure_is_never_a_zero(pages):
@@ -176,9 +173,6 @@ def test_a_model_that_never_came_to_a_figure_has_reasons_and_no_plot(pages):
     for text in written.values():
         assert not [svg for svg in Page(text).all("svg") if svg.get("role") == "img"]
     assert "1 and 2 Feb No proxy." in words(model_page(written))
-
-
-def test_many_nights_without_figures_are_counted(pages):
     rows = [record(offset=day, verdict=Verdict.FAILED, reason="No proxy.") for day in range(30)]
     assert "2 Mar, and 23 earlier No proxy." in words(model_page(pages(rows)))
 
@@ -352,12 +346,9 @@ def test_the_pages_stay_small(tmp_path):
     assert len(sizes) == 5
     assert max(sizes.values()) < 500_000
     # Of two hundred such models the page of the night has to stay under two million bytes.
-    one = (index.stat().st_size - len(_empty_index(tmp_path / "empty"))) / 3
+    empty = write_pages(tables([]), tmp_path / "empty")
+    one = (index.stat().st_size - empty.stat().st_size) / 3
     assert 200 * one < 1_800_000
-
-
-def _empty_index(folder):
-    return write_pages(tables([]), folder).read_bytes()
 
 
 def test_writing_reads_no_clock_no_order_and_no_later_columns(tmp_path):

@@ -41,17 +41,15 @@ pytestmark = pytest.mark.usefixtures("in_process", "no_pages")
 
 
 @pytest.fixture
-def folder(lake, tmp_path):
-    """Return a folder with a lake of two days, in which `good` and `twin` are audited."""
-    clone_model(lake, "twin")
-    write_settings(tmp_path, ["good", "twin"])
-    return tmp_path
+def folder(twins):
+    return twins.parent
 
 
 def settings_of(folder):
     return str(folder / "privaudit.toml")
 
 
+@pytest.mark.slow
 def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder):
     given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
     heard = []
@@ -144,27 +142,19 @@ def test_released_labels_that_never_come_cost_the_models_own_audit_nothing(
 
 
 @pytest.mark.slow
-def test_what_is_not_done_at_the_deadline_is_not_evaluable_and_the_next_run_does_it(
+def test_what_is_not_done_at_the_models_deadline_is_not_evaluable_and_the_next_run_does_it(
     folder, clock, monkeypatch
 ):
-    clock.append(at(8, 59))
-    played_at(monkeypatch, at(9))
-    rows = start(nightly_audit, day=DAY, settings=settings_of(folder))
-    assert [(row.verdict, row.detail) for row in rows] == [("failed", "deadline")] * 2
-    assert all(row.epsilon_lower is None for row in rows)
-    clock[0] = at(9, 5)  # a run that begins after the deadline has none
-    later = start(nightly_audit, day=DAY, settings=settings_of(folder))
-    assert [row.status for row in later] == ["evaluated"] * 2
-
-
-@pytest.mark.slow
-def test_a_model_of_its_own_deadline_is_cut_at_that(folder, clock, monkeypatch):
     file = folder / "privaudit.toml"
     file.write_text(file.read_text().replace('"twin"', '"twin"\ndeadline = 07:30:00'))
     clock.append(at(7))
     played_at(monkeypatch, at(8))
     good, twin = start(nightly_audit, day=DAY, settings=str(file))
-    assert (good.status, twin.detail) == ("evaluated", "deadline")
+    assert (good.status, twin.verdict, twin.detail) == ("evaluated", "failed", "deadline")
+    assert twin.epsilon_lower is None
+    clock[0] = at(9, 5)  # a run that begins after the deadline has none
+    later = start(nightly_audit, day=DAY, settings=str(file))
+    assert [row.status for row in later] == ["evaluated"] * 2
 
 
 def test_longest_audits_are_submitted_first(folder, monkeypatch):

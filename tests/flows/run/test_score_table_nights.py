@@ -5,14 +5,9 @@ import polars as pl
 import pytest
 
 from flows.commands.checks import checks
-from flows.run.night_plan import Job, plan_night
-from flows.run.nightly import audit_model
-from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
-from tests.flows.run.test_in_place_nights import PRIVACY, settings_in
+from tests.flows.run.test_in_place_nights import PRIVACY, planned, settings_in
 from tests.support.lake import DAY, EVE
-from workers.lake.layout import Lake
-from workers.warehouse.store import Warehouse
 
 SCORES = """
 [models.scores]
@@ -46,20 +41,15 @@ def path(tmp_path):
     return settings_in(tmp_path, SCORES + PRIVACY)
 
 
-def planned(settings, day):
-    (one,) = plan_night(Lake(settings.lake), [Job("ads", day)], settings)
-    return one
-
-
 def test_a_night_waits_for_the_tables_day_and_pins_its_version(path):
     settings = load_settings(path)
     table = settings.models[0].scores.table
     assert table == str(path.parent / "predictions")
-    ready = planned(settings, DAY)
+    ready = planned(path, DAY)
     assert (ready.missing, ready.external_inputs.tables.version) == (None, 0)
     assert ready.label_bytes > 0
     assert ready.shares == (f"table {table}", None)
-    assert f"has no day = {EVE}" in planned(settings, EVE).missing
+    assert f"has no day = {EVE}" in planned(path, EVE).missing
 
 
 def test_check_looks_at_the_newest_day_and_its_columns(path):
@@ -89,13 +79,3 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path):
 def test_the_tables_unit_is_the_plans(tmp_path):
     settings = load_settings(settings_in(tmp_path, f'{SCORES}unit = "user_id"\n'))
     assert settings.plan_of("ads").privacy_unit == "user_id"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("in_process")
-def test_a_model_of_score_tables_is_audited_from_settings_to_record(path):
-    (row,) = start(audit_model, model="ads", day=DAY, settings=str(path))
-    stored = Warehouse(str(path.parent / "warehouse")).record(row.audit_id).audit
-    assert stored.verdict == "inconclusive"
-    assert stored.dataset == str(path.parent / "predictions")
-    assert (path.parent / "report" / "index.html").exists()

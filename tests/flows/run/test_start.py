@@ -23,10 +23,9 @@ pytestmark = pytest.mark.usefixtures("without_prefect")
 
 
 @pytest.fixture
-def settings(lake, tmp_path, in_process):  # noqa: ARG001
+def settings(twins, in_process):  # noqa: ARG001
     """Return settings of a small lake of two models, whose audits are done in this process."""
-    clone_model(lake, "twin")
-    return write_settings(tmp_path, ["good", "twin"])
+    return twins
 
 
 @pytest.fixture

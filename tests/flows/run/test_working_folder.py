@@ -8,15 +8,14 @@ import sys
 
 import pytest
 
-from tests.support.lake import DAY, clone_model, write_settings
+from tests.support.lake import DAY
 
 THEIRS = "raise SystemExit('this is somebody else\\'s')\n"
 
 
 @pytest.mark.slow
-def test_modules_of_the_working_folder_are_left_alone(lake, tmp_path):
-    clone_model(lake, "other")
-    write_settings(tmp_path, ["good", "other"])
+@pytest.mark.usefixtures("twins")
+def test_modules_of_the_working_folder_are_left_alone(tmp_path):
     for package in ("privcore", "workers", "flows", "prefect", "ray"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text(THEIRS)
