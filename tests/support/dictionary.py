@@ -1,10 +1,11 @@
 """The warehouse, described: `python -m tests.support.dictionary` writes its page of docs/.
 
 Made from the rows' classes and the views' files, so that there is one place to write what a column
-means: beside the column.
+means: beside the column. Its introduction is written in the page.
 """
 
 import pathlib
+import re
 import tempfile
 from collections.abc import Iterator
 
@@ -27,38 +28,6 @@ _TYPES = {
     "list<item: date32[day]>": "dates",
     "list<item: string>": "words",
 }
-_INTRODUCTION = f"""\
-# The warehouse, column by column
-
-*Made by `make docs` from `schema.py` and `views/` in `workers/warehouse/`: change it there.*
-
-`privaudit sql` reads these tables and views in DuckDB, `privaudit export` writes them as Parquet.
-
-{len(STORED)} of the tables are stored, each as a Delta table in a folder of its name below the
-warehouse's path or URI: {", ".join(f"`{table}`" for table in STORED)}. `audits` has one row per
-audit. The others are parts of a record. They lie in its row, each as a column that is a list:
-{", ".join(f"`{table}` as `{part}`" for table, part in PARTS.items())}. A reader
-of its own unnests one, as `unnest(bounds, recursive := true)` does in DuckDB.
-
-- Every epsilon and every logarithm is natural (nats); fractions, probabilities and shares are 0
-  to 1; times are UTC. A lower bound is rounded towards zero wherever it is rounded.
-- **No row is ever changed.** A rerun on other inputs is another record, and `latest_audits` says
-  which is current: the latest commit, by `revision` and not by the clock. A rerun on the same
-  inputs leaves a row in `audit_notes`. So does taking a record back (`privaudit withdraw`): it
-  stays, and is current no more. And so does knowing of a violation (`privaudit acknowledge`).
-  `--as-of` shows what was recorded by a past time.
-- A record is written at once: it is there whole, or not at all.
-- **Null is not zero**: it says that there is no such figure.
-- From the first release on, columns and tables are added, never renamed, removed or given another
-  meaning under the same `method_version`; what an older release wrote is read with nulls
-  (`docs/reference/compatibility.md`).
-- `record_digest` is noted in the report as well: `privaudit verify --stored` tells whether a
-  record is as committed, `privaudit verify AUDIT_ID` whether the lake still gives it.
-
-Four views are plain SQL; `sqlglot` writes them for Trino, Snowflake and BigQuery (a test does).
-Which record is current, and what nights say together, the warehouse's own code decides: for another
-database, export `latest_audits` and `epsilon_windows`.
-"""
 
 _CURRENT = (
     "The current record of every model, day and secret: the latest that came to figures, or the "
@@ -70,12 +39,18 @@ _CURRENT = (
 
 
 def document() -> str:
-    """Return docs/reference/warehouse.md as it should be."""
-    lines = [
-        _INTRODUCTION,
-        "## Columns of every table\n",
-        *_columns(TableRow, list(TableRow.model_fields)),
-    ]
+    """Return docs/reference/warehouse.md as it should be.
+
+    Raises:
+        ValueError: the introduction does not name a table that is stored, or a part of a record.
+    """
+    first = "## Columns of every table\n"
+    introduction = FILE.read_text(encoding="utf-8").partition(first)[0]
+    unnamed = {*STORED, *PARTS, *PARTS.values()} - set(re.findall(r"`(\w+)`", introduction))
+    if unnamed:
+        raise ValueError(f"the introduction of the warehouse's page does not name {unnamed}")
+    lines = [introduction.rstrip("\n") + "\n", first]
+    lines += _columns(TableRow, list(TableRow.model_fields))
     for name, table in TABLES.items():
         own = [column for column in table.row.model_fields if column not in TableRow.model_fields]
         keys = ", ".join(f"`{key}`" for key in table.keys)

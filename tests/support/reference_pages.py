@@ -2,7 +2,8 @@
 
 Commands and their options come from the command line itself, settings from the template that
 `privaudit init` writes, verdicts and reasons from their enumerations and steps, and the Python
-names from `privcore`. A test fails when a page is not up to date.
+names from `privcore`. What else a page says is written in it, and stays. A test fails when a page
+is not up to date.
 """
 
 import datetime as dt
@@ -23,41 +24,12 @@ from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.exceptions import Reason
 from workers.remark import RemarkKind
 
-_COMMANDS = """\
-This page is for everyone who types or schedules privaudit. After it you know every command, its
-options and its exit codes. It is made by `make docs` from the command line itself; `privaudit
-COMMAND --help` prints the same.
-
-Commands that audit or judge end with the codes of [verdicts](verdicts.md). The others end with 0 if
-all is well, 1 if something failed, differs or is missing, 2 if there is no answer, and 3 after an
-error. Every command ends with 64 after wrong usage, and with 130 if it was interrupted."""
-_VERDICTS = """\
-This page is for everyone who reads a verdict or branches on an exit code. After it you know what
-each one means, and what to do first. It is made by `make docs` from the code.
-
-A record has tonight's `verdict`, its `reason_code`, a finer word (`detail`) and sentences
-(`reason`). A model's verdict is `verdict_together`, with `reason_code_together`: that of its nights
-together up to its own last record."""
-_CODES = """\
-Of several models the first of 1, 3, 2, 0 counts; an error of the command itself ends with 3. An
-inconclusive model counts 2 by a doubt or an empty declaration, and 0 by its size alone (2 with
-`--strict`). `gate --accept CODE` takes an inconclusive audit with that reason code for
-`not_refuted`. `show` ends with 0."""
-_REASONS = """\
-`not_refuted` has no reason code. Of several reasons the first in this order counts: an empty
-declaration, a doubt, the size. The last column has the exit code of `run`, `night`, `backfill`."""
-_REMARKS = """\
-Fixed words of the column `remarks`, for what the sentence says beside the verdict. None accuses
-anybody, since an honest night may show each. A remark with a reason code is a doubt, a sign of a
-mistake that may hide a leak: beside one, no audit is `not_refuted`."""
-_PYTHON = """\
-This page is for notebooks and pipelines that use `privcore`, the mathematics, alone. After it you
-can audit a model without a lake, and know on which names you may rely. It is made by `make docs`.
-
-The {names} names below can be imported from `privcore` and are supported
-([compatibility](compatibility.md)); each has an example that tests run. All other names, in the
-packages below `privcore`, are for research and may change."""
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def _until(name: str, mark: str) -> str:
+    """Return the beginning of a page, up to what is made from the code."""
+    return (FOLDER / name).read_text(encoding="utf-8").partition(mark)[0]
 
 
 def _flat(text: str) -> str:
@@ -82,7 +54,7 @@ def _options(command: Any) -> Iterator[str]:
 def commands() -> str:
     """Return the page of commands."""
     group: Any = typer.main.get_command(app)
-    lines = ["# Commands", "", _COMMANDS]
+    lines = [_until("commands.md", "\n\n## ")]
     for name, command in _leaves(group, "privaudit"):
         lines += ["", f"## {name}", "", _paragraphs(command.help or "")]
         if rows := list(_options(command)):
@@ -107,41 +79,36 @@ def _paragraphs(text: str) -> str:
 def settings() -> str:
     """Return the page of settings."""
     template = TEMPLATE.replace("{plan}", _plan_lines()).replace("{#}", "# ")
-    return f"""# Settings
-
-This page is for everyone who writes `privaudit.toml`. After it you know every key. It is made by
-`make docs` from the file that `privaudit init` writes. An unknown key is refused by name, and
-`privaudit check` tries all of it.
-
-```toml
-{template.strip()}
-```
-"""
+    return f"{_until('settings.md', '```toml')}```toml\n{template.strip()}\n```\n"
 
 
 def verdicts() -> str:
-    """Return the page of verdicts, exit codes and reasons."""
-    lines = ["# Verdicts, exit codes and reasons", "", _VERDICTS, ""]
-    lines += ["| verdict | meaning | `run`, `night`, `backfill` | `gate` |"]
-    lines += ["| --- | --- | --- | --- |"]
-    for verdict in Verdict:
-        ends = {
-            exit_code([(verdict, code)])
-            for code in (None, *ReasonCode)
-            if (verdict if code is None else code.verdict) is verdict
-        }
-        codes = " or ".join(map(str, sorted(ends)))
-        lines.append(f"| `{verdict}` | {verdict.meaning} | {codes} | {CODES[verdict]} |")
-    lines += ["", _CODES, "", "## Reasons", "", _REASONS, ""]
-    lines += ["| verdict | `reason_code` | what it means | first step (who) | `detail` | exit |"]
-    lines += ["| --- | --- | --- | --- | --- | --- |", *map(_reason, ReasonCode)]
-    lines += ["", "## Remarks", "", _REMARKS, ""]
-    lines += ["| remark | what it says | `reason_code` |", "| --- | --- | --- |"]
-    lines += [
-        f"| `{kind}` | {kind.meaning} | {f'`{kind.code}`' if kind.code else ''} |"
-        for kind in RemarkKind
-    ]
-    return "\n".join(lines) + "\n"
+    """Return the page of verdicts, exit codes and reasons: its three tables are made."""
+    made = {
+        "verdict | meaning": map(_verdict, Verdict),
+        "verdict | `reason_code`": map(_reason, ReasonCode),
+        "remark": (
+            f"| `{kind}` | {kind.meaning} | {f'`{kind.code}`' if kind.code else ''} |"
+            for kind in RemarkKind
+        ),
+    }
+    text = (FOLDER / "verdicts.md").read_text(encoding="utf-8")
+    for header, rows in made.items():
+        lines = "".join(f"{row}\n" for row in rows)
+        table = re.compile(rf"^(\| {re.escape(header)} \|.*\n.*\n)(?:\|.*\n)*", re.MULTILINE)
+        text = table.sub(lambda found, lines=lines: found[1] + lines, text)
+    return text
+
+
+def _verdict(verdict: Verdict) -> str:
+    """Return the row of a verdict."""
+    ends = {
+        exit_code([(verdict, code)])
+        for code in (None, *ReasonCode)
+        if (verdict if code is None else code.verdict) is verdict
+    }
+    codes = " or ".join(map(str, sorted(ends)))
+    return f"| `{verdict}` | {verdict.meaning} | {codes} | {CODES[verdict]} |"
 
 
 def _reason(code: ReasonCode) -> str:
@@ -165,15 +132,8 @@ def _reason(code: ReasonCode) -> str:
 
 def python() -> str:
     """Return the page of the Python names that are supported."""
-    lines = [
-        "# Python",
-        "",
-        _PYTHON.format(names=len(privcore.__all__)),
-        "",
-        "```python",
-        "from privcore import Arm, audit_probabilities",
-        "```",
-    ]
+    beginning = _until("python.md", "\n\n## ")
+    lines = [re.sub(r"\d+ names", f"{len(privcore.__all__)} names", beginning, count=1)]
     for module, names in _by_module():
         lines += ["", f"## {_TITLES[module]}", "", "| name | purpose |", "| --- | --- |"]
         for name in names:
