@@ -67,10 +67,6 @@ _OTHERS = {
     "odds": (f"{_ATTACKS}/test_odds.py", f"{_ATTACKS}/test_matching.py"),
     "kernels": (f"{_BOUNDS}/test_fdp.py",),
     "noisy_wealth": (f"{_PUBLICATION}/test_noisy_wealth.py", f"{_PUBLICATION}/test_statement.py"),
-    "statement": (
-        f"{_PUBLICATION}/test_numbers.py",
-        f"{_PUBLICATION}/test_statement.py",
-    ),
     "tallies": (f"{_ATTACKS}/test_tallies.py", f"{_ATTACKS}/test_arms.py"),
     "holdout_suspicion": (
         f"{_ATTACKS}/test_holdout_suspicion.py", f"{_BOUNDS}/test_notebook.py",

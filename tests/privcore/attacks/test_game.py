@@ -21,8 +21,8 @@ from privcore.attacks import (
 from privcore.attacks.game import BINS, attribute_posterior, confidence_bin
 from privcore.attacks.hashing import record_streams
 from privcore.exceptions import InvalidInputError
-from privcore.guarantees import PureDP
-from privcore.lower_bounds import Claim, Grid, choice_epsilon_lower
+from privcore.lower_bounds import Grid, choice_epsilon_lower
+from tests.simulate import PURE
 from tests.support.refusals import refused
 from tests.support.words import WORD, naive_draw
 
@@ -218,7 +218,6 @@ def test_counts_of_few_records_are_pickled_as_two_bytes_each():
     assert len(pickle.dumps(tally)) < 2 * 2 * guesses.size + 1000
 
 
-PURE = Claim(family=PureDP(), delta=0.0)
 COLUMN_RECORDS, VALUES = 40, 3
 
 

@@ -85,12 +85,6 @@ def test_the_sign_is_the_targets_whatever_the_proxy_says(side):
     assert side * holdout_suspicion(target, student, proxy, labels) > 5.0
 
 
-def test_one_label_alone_and_no_records_say_nothing():
-    target, student, proxy, _ = world(np.random.default_rng(7), 50)
-    assert holdout_suspicion(target, student, proxy, np.ones(50, dtype=int)) == 0.0
-    assert holdout_suspicion(target[:0], student[:0], proxy[:0], np.zeros(0, dtype=int)) == 0.0
-
-
 def test_of_many_records_the_first_decide():
     arrays = world(np.random.default_rng(8), 3 * MOST_RECORDS, known=0.2)
     first = tuple(each[:MOST_RECORDS] for each in arrays)
@@ -127,10 +121,12 @@ def test_both_classes_are_treated_alike():
     assert holdout_suspicion(*(-each for each in said), 1 - labels) == pytest.approx(found)
 
 
-def test_a_target_that_says_what_its_student_says_shows_nothing():
+def test_what_its_student_says_one_label_alone_and_no_records_show_nothing():
     target, student, proxy, labels = world(np.random.default_rng(15), 200)
-    assert holdout_suspicion(student, student, proxy, labels) == 0.0
     assert holdout_suspicion(target, student, proxy, labels) > 0.0
+    assert holdout_suspicion(student, student, proxy, labels) == 0.0
+    assert holdout_suspicion(target, student, proxy, np.ones(200, dtype=int)) == 0.0
+    assert holdout_suspicion(target[:0], student[:0], proxy[:0], labels[:0]) == 0.0
 
 
 def test_a_coefficient_is_searched_up_to_three_hundred():

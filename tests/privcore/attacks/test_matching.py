@@ -39,33 +39,28 @@ def matched(training, control, seed=0):
     return match(*tallies(training, control), random=generator(seed))
 
 
-def clean(records, random, *, base=-1.0, spread=1.2, noise=0.8, toward=0.0):
+def clean(records, random, *, noise, toward=0.0):
     """Records whose target wavers about the proxy, `toward` certainty where that is above 0."""
-    odds = random.normal(base, spread, records)
+    odds = random.normal(-1.0, 1.2, records)
     target = odds + noise * random.normal(size=records)
     target += toward * np.sign(random.random(records) - 0.5)
     labels = (random.random(records) < expit(odds)).astype(np.int64)
     return both(target), both(odds), labels
 
 
-def of_what_happened(kind, random):
-    """Arms whose sum over strata is explained by chance, or where it lies beyond."""
-    if kind == "by chance":
-        return clean(900, random), clean(260, random)
-    if kind == "memory lifts training":
-        return clean(900, random, toward=2.0), clean(260, random)
-    return clean(900, random, noise=0.2), clean(260, random, noise=1.5)
-
-
 @pytest.mark.parametrize("kind", ["by chance", "memory lifts training", "training is less sure"])
 @pytest.mark.parametrize("seed", range(2))
 def test_tables_are_those_of_a_naive_twin_whatever_the_sums_over_strata_say(kind, seed):
     """Two draws of each, seeds 0 and 1; the sums lie where the case's name says they do."""
-    both = of_what_happened(kind, np.random.default_rng(seed))
-    sums = compared_with_the_twin(both)
+    random = np.random.default_rng(seed)
+    noise = 0.2 if kind == "training is less sure" else 0.8
+    toward = 2.0 if kind == "memory lifts training" else 0.0
+    training = clean(900, random, noise=noise, toward=toward)
+    control = clean(260, random, noise=1.5 if noise == 0.2 else 0.8)
+    sums = compared_with_the_twin((training, control))
     if kind == "by chance":
         assert np.abs(sums).max() <= 1.0
-    elif kind == "memory lifts training":
+    elif toward:
         assert sums.min() < -1.0
     else:
         assert sums.max() > 1.0
@@ -276,10 +271,14 @@ def told(moved, labels):
     return np.stack([1.0 - ones, ones], axis=1), half, np.asarray(labels)
 
 
-def one_stratum(alike, *, records=200, seed=0):
+@pytest.mark.parametrize(
+    ("alike", "held"), [(0, 8), (7, 8), (8, 8), (9, 9), (20, 20), (21, 21), (32, 32), (34, 20)]
+)
+def test_values_are_compared_where_chance_explains_the_difference_and_else_ranks(alike, held):
     """200 of 1,000 training records and `alike` of 100 holdout records are predicted a one.
 
-    Their labels are ones if they are among the surest half. No label tells who is matched.
+    20 of the holdout are expected; three deviations are about 12 of them. Below that, 20 less three
+    deviations are taken by rank, above that 20. Labels are ones among the surest half.
     """
 
     def arm(total, ones):
@@ -287,18 +286,7 @@ def one_stratum(alike, *, records=200, seed=0):
         labels = np.concatenate([sure > 2.0, np.zeros(total - ones)]).astype(np.int64)
         return told(np.concatenate([sure, np.full(total - ones, -0.5)]), labels)
 
-    return matched(arm(1_000, records), arm(100, alike), seed=seed)[0]
-
-
-@pytest.mark.parametrize(
-    ("alike", "held"), [(0, 8), (7, 8), (8, 8), (9, 9), (20, 20), (21, 21), (32, 32), (34, 20)]
-)
-def test_values_are_compared_where_chance_explains_the_difference_and_else_ranks(alike, held):
-    """20 of a hundred holdout records are expected; three deviations are about 12 of them.
-
-    Below that, 20 less three deviations are taken by rank, above that 20.
-    """
-    table = one_stratum(alike)
+    table = matched(arm(1_000, 200), arm(100, alike))[0]
     assert table.records[0] == 200
     pooled = (200 + alike) / 1_100
     chance = 3.0 * 100 * math.sqrt(pooled * (1.0 - pooled) * (1 / 1_000 + 1 / 100))

@@ -31,7 +31,7 @@ from privcore.attacks.query_reconstruction import (
     sorted_counts,
     table_match,
 )
-from privcore.exceptions import NoBoundsError, QueryRefusedError
+from privcore.exceptions import NoBoundsError
 from privcore.mechanisms import Groups
 from privcore.mechanisms.local_sensitivity import (
     KLaplace,
@@ -219,36 +219,13 @@ def test_the_published_search_is_not_for_larger_groups():
     refused("k is 2", reconstruct_column, attack([[0]] * 4, domain(2), k=2), 0, PublishedSearch())
 
 
-class Faulty:
-    """An interface that does something else at chosen calls."""
-
-    def __init__(self, interface, faults):
-        self.interface, self.faults, self.calls = interface, faults, 0
-        self.columns, self.records = interface.columns, interface.records
-
-    def answer(self, predicates, thresholds, *, epsilon):
-        self.calls += 1
-        fault = self.faults.get(self.calls)
-        if isinstance(fault, Exception):
-            raise fault
-        answers = self.interface.answer(predicates, thresholds, epsilon=epsilon)
-        return answers if fault is None else fault(answers)
-
-
-def faulty(faults, cells=((0, 1), (1, 1), (1, 2), (2, 0))):
-    return Faulty(protect(cells, domain(3, 3), KLaplace(1)), faults)
-
-
-def test_a_refusal_ends_the_attack_with_what_was_learned():
-    refused = QueryRefusedError("the number of queries is limited", 14.0)
-    lasting = dict.fromkeys(range(15, 100), refused)
-    adversary = Adversary(faulty(lasting), NotZeroOrOne(), k=1, epsilon=1e-10)
+@pytest.mark.parametrize(("queries", "learned"), [(14, (0,)), (1, ())])
+def test_a_refusal_ends_the_attack_with_what_was_learned(queries, learned):
+    adversary = attack([(0, 1), (1, 1), (1, 2), (2, 0)], domain(3, 3))
+    adversary.interface = RestrictedInterface(adversary.interface, queries=queries)
     partly = reconstruct_table(adversary)
     assert "refuses to answer" in partly.stopped
-    assert partly.groups.columns == (0,)
-    early = Adversary(faulty({9: refused}), NotZeroOrOne(), k=1, epsilon=1e-10)
-    first = reconstruct_table(early)
-    assert (first.groups.columns, bool(first.stopped)) == ((), True)
+    assert partly.groups.columns == learned
 
 
 @dataclass
@@ -331,13 +308,10 @@ def test_the_bank_table_is_reconstructed_as_published():
     assert adversary.claimed_budget == pytest.approx(adversary.queries * 1e-10)
 
 
-def test_answers_other_than_0_or_1_are_noisy():
+def test_answers_other_than_0_or_1_are_noisy_and_those_that_disagree():
     answers = np.array([[0.0, 1.0, 2.0, 0.5, -1e10, 1e-12]])
     signs = NotZeroOrOne().decide(answers, 1e-10)
     assert signs.tolist() == [ZERO, ONE, NOISY, NOISY, NOISY, NOISY]
-
-
-def test_answers_that_disagree_are_noisy():
     answers = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]])
     assert Disagreement(3).decide(answers, 1.0).tolist() == [ZERO, ONE, NOISY, NOISY]
 

@@ -1,6 +1,5 @@
 """Mechanisms' costs, against closed forms, numerical integration and dp_accounting."""
 
-import dataclasses
 import math
 import pickle
 
@@ -65,8 +64,6 @@ def test_every_mechanism_is_coherent(mechanism):
     weaker = renyi_epsilon(orders, mechanism.renyi(orders), delta=1e-5)
     assert weaker >= mechanism.epsilon(1e-5) - 2e-3
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism  # noqa: S301
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(mechanism, dataclasses.fields(mechanism)[0].name, 1.0)
     refused(r"delta is 1\.5", mechanism.epsilon, 1.5)
 
 

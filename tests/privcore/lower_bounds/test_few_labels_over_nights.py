@@ -6,10 +6,8 @@ from scipy.special import expit, logit
 
 from flows.study.exam_worlds import both, drawn
 from privcore.attacks import Matched, generator, match, odds_tally
-from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
-    Claim,
     ClaimedNight,
     Night,
     declarations_refuted,
@@ -17,10 +15,9 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, matched_log_wealth, night_log_wealth
-from tests.simulate import assert_rate_at_most
+from tests.simulate import PURE, assert_rate_at_most
 
 CLAIM = 2.0
-PURE = Claim(family=PureDP(), delta=0.0)
 
 
 def arm(records, random, *, share, known):
@@ -84,10 +81,11 @@ SHARES_APART = np.array([0.8, 0.15, 0.0375, 0.0095, 0.003])
 """Records by how sure the target is of them, from the rest to the surest, apart."""
 
 
-def honest_nights(number, epsilon, random):
-    """The tables of nights on which every label leaks just `epsilon`, drawn as counts.
+def wealth_of(number, epsilon, claims, random):
+    """Log e-values of nights on which every label leaks just `epsilon`, drawn as counts.
 
-    Records are cut into strata, sides and shares; unseen ones are right as often as the share says.
+    Of the shape (claims, nights, strategies). Records are cut into strata, sides and shares; unseen
+    ones are right as often as the share says.
     """
     records, strata = ((300, 1), (877, 4), (3_000, 15))[random.integers(3)]
     cells = 2 * strata
@@ -100,23 +98,11 @@ def honest_nights(number, epsilon, random):
     held_right = random.binomial(held, unseen)
     stakes = stakes_for(PURE, records=records, control=records // 4, classes=2)
     from_place = np.stack([made, right, held, held_right])[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    made = []
     for counts in from_place.transpose(1, 3, 0, 2):
-        kept = [(chosen[0] > 0) & (chosen[2] > 0) for chosen in counts]
-        yield (
-            [
-                Matched(*chosen[:, some], np.zeros(some.sum()))
-                for chosen, some in zip(counts, kept, strict=True)
-            ],
-            stakes,
-        )
-
-
-def wealth_of(number, truth, claims, random):
-    """Log e-values of nights at each claim, shape (claims, nights, strategies)."""
-    made = [
-        night_log_wealth(sets, epsilons=np.array(claims), stakes=stakes).T
-        for sets, stakes in honest_nights(number, truth, random)
-    ]
+        kept = [chosen[:, (chosen[0] > 0) & (chosen[2] > 0)] for chosen in counts]
+        sets = [Matched(*chosen, np.zeros(chosen.shape[1])) for chosen in kept]
+        made.append(night_log_wealth(sets, epsilons=np.array(claims), stakes=stakes).T)
     return np.array(made).swapaxes(0, 1)
 
 

@@ -17,6 +17,12 @@ from tests.leaking_worlds import binary, claimed, members, read, several
 from tests.simulate import PURE
 
 
+@pytest.fixture(autouse=True)
+def _no_night_is_read_for_windows(monkeypatch):
+    """A night has a hundred points for windows, and no test here reads one of them."""
+    monkeypatch.setattr("privcore.lower_bounds.evidence.WINDOW_EPSILONS", np.zeros(1))
+
+
 def moments(world, claim, *, offset, nights):
     """Return means and deviations of real nights' strategies, and the same as they are imagined.
 

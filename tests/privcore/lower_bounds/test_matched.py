@@ -25,9 +25,9 @@ from privcore.lower_bounds.matched import (
     night_log_wealth,
     tables_log_wealth,
 )
+from tests.simulate import PURE
 from tests.support.tiers import rest_slow
 
-PURE = Claim(family=PureDP(), delta=0.0)
 FREE = stakes_for(PURE, records=10, classes=2, control=10)
 CAPPED = stakes_for(Claim(family=ApproxDP(), delta=1e-3), records=1_000, classes=2, control=200)
 
@@ -241,7 +241,7 @@ def test_what_one_block_does_not_reject_is_not_skipped_for_a_cheaper_one():
 @pytest.mark.slow
 def test_the_last_block_is_asked_like_every_other():
     """Nothing but the grid ends the bound; where the last block is too dear, it ends before."""
-    shouting = [table(10**7, 10**7, 10**7, 0)] * len(SHARES)
+    shouting = [table(*([3 * 10**9] * 12 for _ in range(3)), [0] * 12), *NOTHINGS]
     wealth = matched_log_wealth(shouting, 27.5, stakes=FREE)
     assert wealth > 3.0
     assert matched_epsilon_lower(shouting, stakes=FREE) == EPSILONS[-1]

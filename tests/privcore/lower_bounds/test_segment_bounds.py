@@ -19,7 +19,7 @@ from privcore.attacks import (
     odds_cells,
     slice_tallies,
 )
-from privcore.guarantees import ApproxDP, PureDP
+from privcore.guarantees import ApproxDP
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
     Claim,
@@ -29,10 +29,8 @@ from privcore.lower_bounds import (
     name_segments,
     segment_night,
 )
-from tests.simulate import assert_rate_at_most
+from tests.simulate import PURE, assert_rate_at_most
 from tests.support.refusals import refused
-
-PURE = Claim(PureDP(), 0.0)
 
 
 def night(log_evalue, *, up_to=0.0, price=0.0):
