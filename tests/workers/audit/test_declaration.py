@@ -96,21 +96,17 @@ def lake(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_leak_beyond_policy_is_a_violation_and_says_whose_limit_it_was(lake):
-    without = recorded(lake, Plan(repetitions=4))
-    assert without.audit.verdict == "undeclared"
+    without = audited(lake, Plan(repetitions=4))
+    assert without.verdict == "undeclared"
     record = recorded(lake, POLICY)
     row = record.audit
-    assert row.epsilon_lower == without.audit.epsilon_lower > 0.25
+    assert row.epsilon_lower == without.epsilon_lower > 0.25
     assert row.verdict == "violated"
     assert "more than the 0.25 (delta 1e-5) declared by policy" in row.reason
     assert (row.epsilon_declared, row.delta_declared) == (0.25, POLICY.delta)
     assert (row.declared_by, row.declared_at) == ("policy", None)
     assert record.wealth[0].epsilon_declared == 0.25
     assert verify(seal(record), lake, InProcess()).finding is Finding.REPRODUCED
-
-
-@pytest.mark.slow
-def test_a_bound_below_policy_refutes_nothing(lake):
     row = audited(lake, POLICY, policy_epsilon=12.0)
     assert nothing_wrong(row)
     assert "12 (delta 1e-5) declared by policy" in row.reason
@@ -281,19 +277,18 @@ def test_a_bound_for_persons_is_held_against_no_claim_for_a_row(tmp_path, audits
     assert_rate_at_most(accused, audits, 0.05)
 
 
-def test_a_claim_for_a_person_that_is_false_is_found(tmp_path):
-    frame = persons(np.random.default_rng(311), people=800, **EIGHT_ALIKE)
-    row = audit_table(tmp_path, frame, epsilon=1.0, unit="user", plan=PERSON)
-    assert (row.verdict, row.epsilon_declared) == ("violated", 1.0), row.reason
-
-
 def test_where_each_person_has_one_row_a_claim_for_a_row_is_one_for_a_person(tmp_path):
+    """A claim for a person that is false is found."""
     frame = persons(np.random.default_rng(313), people=4_000, rows=1, epsilon=3.0)
-    row = audit_table(tmp_path / "one", frame, epsilon=1.0, plan=PERSON)
-    assert (row.verdict, row.epsilon_declared) == ("violated", 1.0)
     twice = pl.concat([frame, frame.filter(split="train").head(1)])  # one person has two rows
-    row = audit_table(tmp_path / "two", twice, epsilon=1.0, plan=PERSON)
-    assert (row.verdict, row.epsilon_declared) == ("undeclared", None)
+    several = persons(np.random.default_rng(311), people=800, **EIGHT_ALIKE)
+    for name, table, unit, expected in (
+        ("one", frame, "record", ("violated", 1.0)),
+        ("several", several, "user", ("violated", 1.0)),
+        ("two", twice, "record", ("undeclared", None)),
+    ):
+        row = audit_table(tmp_path / name, table, epsilon=1.0, unit=unit, plan=PERSON)
+        assert (row.verdict, row.epsilon_declared) == expected, row.reason
     assert "here k is at most 2, which gives 2" in row.reason
 
 

@@ -1,6 +1,6 @@
 """Tables of true and released labels: broken promises, honest mechanisms, and what is refused.
 
-Worlds have 20,000 rows in the slow lane; seeds [r, 7].
+Worlds have 6,000 to 20,000 rows in the slow lane; seeds [r, 7].
 """
 
 import dataclasses
@@ -150,7 +150,7 @@ def test_a_broken_promise_that_counts_do_not_show_is_found(name):
 def test_every_broken_promise_is_found_ten_times_of_ten(name):
     for run in range(10):
         random = np.random.default_rng([run, 7])
-        assert verdict(BROKEN[name](honest(random, 20_000), random)) == "violated this_night"
+        assert verdict(BROKEN[name](honest(random, 6_000), random)) == "violated this_night"
 
 
 @pytest.mark.slow

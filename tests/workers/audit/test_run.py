@@ -5,18 +5,16 @@ import shutil
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 
 import workers.audit.run
-from tests.support.audits import recorded, run_audits
+from tests.support.audits import recorded
 from tests.support.lake import (
     DAY,
     EVE,
     FEATURES,
     PLAN,
     THREE,
-    Shuffled,
     clone_model,
     declared,
     edit_manifest,
@@ -34,16 +32,14 @@ from workers.audit.record import digest_of
 from workers.audit.request import Inputs, Request
 from workers.audit.run import run_batches
 from workers.executors import InProcess
-from workers.labels.parquet import read_footer
-from workers.lake.layout import labels_folder
 from workers.lake.manifest import LabelColumn
 from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 
 
-def relabel(lake, frame, *, row_group_size=None):
+def relabel(lake, frame):
     label_path(lake, "flights").unlink()
-    put_labels(lake, DAY, frame, row_group_size=row_group_size)
+    put_labels(lake, DAY, frame)
 
 
 def rows_of(lake):
@@ -94,13 +90,6 @@ def test_the_record_counts_both_arms_and_what_it_left_out(lake):
     assert row.records + row.control_records + row.excluded_records == rows.height
 
 
-@pytest.mark.parametrize("seed", rest_slow([1, 2, 3]))
-def test_the_order_of_the_shards_changes_nothing(lake, undisturbed, seed):
-    request = Request("good", PLAN)
-    (shuffled,) = run_audits(lake, DAY, [request], executor=Shuffled(seed), work_unit_bytes=1)
-    assert figures(shuffled) == figures(undisturbed)
-
-
 def test_columns_in_another_order_or_that_no_model_asks_for_change_no_number(lake, undisturbed):
     rows = rows_of(lake)
     more = rows.select(reversed(rows.columns)).with_columns(
@@ -110,31 +99,6 @@ def test_columns_in_another_order_or_that_no_model_asks_for_change_no_number(lak
     after = recorded(lake)
     assert after.audit.labels_digest != undisturbed.audit.labels_digest
     assert numbers(after) == numbers(undisturbed)
-
-
-def test_the_labels_digest_is_of_the_columns_bytes_and_not_of_the_footer_alone(lake):
-    """Two rows trade their labels: sizes, statistics and the dictionary stay what they were."""
-
-    def write(frame):
-        path = label_path(lake, "flights")
-        path.unlink(missing_ok=True)
-        put_labels(lake, DAY, frame)
-        pq.write_table(
-            frame.to_arrow(), path, compression="none", use_dictionary=False, row_group_size=128
-        )
-        name = f"{labels_folder('flights', DAY)}/{path.name}"
-        return read_footer(lake, name, ("late", "split")).digest
-
-    rows = rows_of(lake)
-    before = write(rows), recorded(lake).audit
-    late = rows["late"].to_list()
-    one, other = late.index(0), late.index(1)
-    late[one], late[other] = late[other], late[one]
-    traded = rows.with_columns(late=pl.Series(late, dtype=rows.schema["late"]))
-    after = write(traded), recorded(lake).audit
-    assert after[0] == before[0]
-    assert before[1].status == after[1].status == "evaluated"
-    assert after[1].labels_digest != before[1].labels_digest
 
 
 def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(lake):

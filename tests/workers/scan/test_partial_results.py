@@ -169,14 +169,11 @@ def test_a_game_names_each_column_once():
     assert shared.of([1]).columns == asked.columns
 
 
-def test_a_days_odds_stand_at_its_place():
+def test_a_days_odds_stand_at_its_place_and_of_drawn_rows_all_are_counted():
     odds: Any = object()
     before, own, after = of_one_day(odds, 1, 3)
     assert own is odds
     assert (before.records, after.records) == (0, 0)
-
-
-def test_of_drawn_rows_all_training_rows_are_counted():
     part = filled(1)
     assert part.training_rows(5) == 70
     assert dataclasses.replace(part, draw=None).training_rows(5) == 5

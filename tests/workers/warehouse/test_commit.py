@@ -66,12 +66,6 @@ def test_a_batch_is_one_commit_of_one_table(warehouse):
     assert len(list(log.glob("*.json"))) == 3  # its making, and the two batches
 
 
-def test_an_empty_batch_writes_nothing(warehouse):
-    assert warehouse.commit_all([]) == ()
-    with pytest.raises(TerminalError, match="There is no warehouse"):
-        warehouse.check_exists()
-
-
 def test_what_is_there_already_is_confirmed(warehouse):
     first, second = batch("ads", "loans")
     warehouse.commit(first)

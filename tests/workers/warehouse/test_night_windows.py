@@ -176,24 +176,19 @@ def test_a_changed_epsilon_begins_no_standing_and_no_window_but_a_relation_does(
     assert begun == standing(range(1, 6)) < standing(range(6))
 
 
-@pytest.mark.slow
-def test_a_standing_begins_anew_after_its_nights(warehouse):
-    put_rows(warehouse, [night(number) for number in range(STANDING_NIGHTS + 3)])
-    last = STANDING_NIGHTS - 1
-    assert found(warehouse, last)["epsilon_standing"] == standing(range(STANDING_NIGHTS))
-    assert found(warehouse, last + 1)["epsilon_standing"] == standing([last + 1])
-    assert found(warehouse, last + 3)["epsilon_standing"] == standing(range(last + 1, last + 4))
-
-
 def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own(warehouse):
-    """The window's wealth and price are not the standing's."""
-    price, numbers = 1e-4, range(WINDOW_NIGHTS + 2)
+    """Claimed anew on night 3: nights 3 to 30 are 28, night 31 the next.
+
+    The window's wealth and price are not the standing's.
+    """
+    price, numbers = 1e-4, range(33)
     put_rows(
         warehouse,
         [
             night(
                 number,
                 delta=1e-5,
+                classes=3 if number >= 3 else 2,
                 window_price=2.0 * price,
                 standing_price=price,
                 standing_log_wealth=tuple((levels(number) + 0.25).ravel().tolist()),
@@ -201,17 +196,13 @@ def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own
             for number in numbers
         ],
     )
-
-    def expected(some: range) -> float:
-        nights = [Night(levels(number) + 0.25, price) for number in some]
-        return float(standing_epsilons(nights, significance=0.0125)[-1])
-
-    paying = [Night(levels(number), 2.0 * price) for number in range(7)]
-    assert found(warehouse, 6)["epsilon_lower_28_days"] == window_epsilon_lower(paying)
-    assert window_epsilon_lower(paying) > 0.0
-    last = WINDOW_NIGHTS - 1
-    assert found(warehouse, last)["epsilon_standing"] == expected(range(WINDOW_NIGHTS))
-    assert found(warehouse, last + 1)["epsilon_standing"] == expected(range(last + 1, last + 2))
+    paying = [Night(levels(number), 2.0 * price) for number in range(3, 10)]
+    assert found(warehouse, 9)["epsilon_lower_28_days"] == window_epsilon_lower(paying) > 0.0
+    assert WINDOW_NIGHTS == 28
+    for number, together in ((2, range(3)), (30, range(3, 31)), (32, range(31, 33))):
+        nights = [Night(levels(one) + 0.25, price) for one in together]
+        expected = float(standing_epsilons(nights, significance=0.0125)[-1])
+        assert found(warehouse, number)["epsilon_standing"] == expected
 
 
 def test_a_night_is_judged_at_its_own_significance(warehouse):
@@ -268,18 +259,10 @@ def test_what_is_asked_for_does_not_change_the_answer(warehouse):
         asked = epsilon_windows(warehouse, some)
         assert asked.equals(everything.filter(pl.col("day").is_in(days)))
     assert epsilon_windows(warehouse, current.clear()).height == 0
-
-
-def test_a_standing_that_began_later_is_as_long(warehouse):
-    """Claimed anew on night 3, at a price of delta: nights 3 to 30 are 28, night 31 the next."""
-    price = 1e-6
-    declared = {number: {"classes": 3} if number >= 3 else {} for number in range(33)}
-    priced = {"delta": 1e-5, "window_price": price, "standing_price": price}
-    put_rows(warehouse, [night(number, **priced, **declared[number]) for number in declared])
-    for number, together in ((26, range(3, 27)), (30, range(3, 31)), (32, range(31, 33))):
-        nights = [Night(levels(one), price) for one in together]
-        expected = float(standing_epsilons(nights, significance=0.0125)[-1])
-        assert found(warehouse, number)["epsilon_standing"] == expected
+    proved = everything["epsilon_standing"].to_list()
+    for number in (26 + STANDING_NIGHTS, 27 + STANDING_NIGHTS, last):  # it begins anew after these
+        begun = 27 + (STANDING_NIGHTS if number > 26 + STANDING_NIGHTS else 0)
+        assert proved[number] == standing(range(begun, number + 1))
 
 
 def test_nights_of_earlier_methods_stand_in_no_window(warehouse):

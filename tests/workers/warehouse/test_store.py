@@ -43,6 +43,7 @@ def test_a_warehouse_is_there_when_something_was_committed(warehouse, tmp_path):
     with pytest.raises(TerminalError, match=r"There is no warehouse at .*: privaudit run or night"):
         warehouse.check_exists()
     warehouse.check_place()
+    assert warehouse.commit_all([]) == ()
     assert list((tmp_path / "warehouse").iterdir()) == []
     warehouse.commit(failed("good", DAY))
     warehouse.check_exists()
