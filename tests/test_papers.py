@@ -5,15 +5,21 @@ import re
 
 import pytest
 
-from tests.support.papers import PAGE, PAPERS, ROOT, functions, held_by, marked, page
-from tests.support.papers_types import Entry
+from tests.support.papers import (
+    PAGE,
+    PAPERS,
+    ROOT,
+    functions,
+    held_by,
+    marked,
+    named_in,
+    page,
+    rows,
+)
 from tests.support.published import FOLDER, printed
 
-ENTRIES = [(key, entry) for key, paper in PAPERS.items() for entry in paper.entries]
-
-
-def named(case: object) -> str:
-    return f"{case.place}" if isinstance(case, Entry) else str(case)
+STATEMENTS = {(row["paper"], row["place"]): row for row in rows("held by")}
+ERRATA = rows("printed")
 
 
 def test_the_page_is_what_make_docs_writes():
@@ -21,47 +27,36 @@ def test_the_page_is_what_make_docs_writes():
 
 
 def test_every_mark_names_a_place_of_a_paper():
-    places = {(key, entry.place) for key, entry in ENTRIES}
-    assert len(places) == len(ENTRIES)
-    assert set(marked()) <= places
+    assert len(STATEMENTS) == len(rows("held by")) > 100
+    assert set(marked()) <= set(STATEMENTS)
 
 
-@pytest.mark.parametrize(("key", "entry"), ENTRIES, ids=named)
-def test_what_is_in_the_code_is_held_by_a_test_and_what_is_not_says_why(key, entry):
-    held = held_by(key, entry, marked())
-    if entry.code:
-        assert held
-        assert not entry.note.startswith("not here")
-    else:
-        assert entry.note.startswith("not here: ")
-
-
-@pytest.mark.parametrize(
-    "entry", [entry for _, entry in ENTRIES if re.match("(Table|Figure) ", entry.place)], ids=named
-)
-def test_a_table_or_figure_is_done_whole_or_in_small_or_not(entry):
-    assert entry.note.startswith(("whole: ", "in small: ", "not here: "))
-
-
-@pytest.mark.parametrize("entry", [entry for _, entry in ENTRIES], ids=named)
-def test_what_an_entry_names_exists(entry):
-    for name in entry.code.split():
+@pytest.mark.parametrize("place", STATEMENTS, ids=" ".join)
+def test_what_is_in_the_code_is_held_by_a_test_and_what_is_not_says_why(place):
+    statement = STATEMENTS[place]
+    code, note = re.findall(r"`([^`]+)`", statement["in the code"]), statement[""]
+    for name in code:
         full = name if name.partition(".")[0] in {"flows", "workers"} else f"privcore.{name}"
         module, _, attribute = full.rpartition(".")
-        found = importlib.import_module(module)
-        if not hasattr(found, attribute):
+        if not hasattr(importlib.import_module(module), attribute):
             importlib.import_module(full)
-    assert set(entry.tests) <= set(functions())
+    if code:
+        assert held_by(statement)
+        assert set(held_by(statement)) <= functions()
+        assert not note.startswith("not here")
+    else:
+        assert note.startswith("not here: ")
+    if place[1].startswith(("Table ", "Figure ")):
+        assert note.startswith(("whole: ", "in small: ", "not here: "))
 
 
-ERRATA = [erratum for paper in PAPERS.values() for erratum in paper.errata]
-
-
-@pytest.mark.parametrize("erratum", ERRATA, ids=lambda erratum: erratum.place)
+@pytest.mark.parametrize("erratum", ERRATA, ids=lambda row: row["place"])
 def test_an_erratum_says_what_is_right_and_names_a_test_that_exists(erratum):
-    assert erratum.printed != erratum.right
-    assert erratum.why
-    assert not erratum.test or erratum.test in functions()
+    assert erratum["printed"] != erratum["right"]
+    assert erratum["why"]
+    shown = named_in(erratum["shown by"])
+    assert shown or erratum["shown by"] == "reading"
+    assert set(shown) <= functions()
 
 
 def statements(place: str) -> set[str]:
@@ -75,13 +70,10 @@ def statements(place: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("key", PAPERS)
-def test_every_numbered_statement_has_its_place(key):
-    paper = PAPERS[key]
-    numbered = {
-        row["statement"] for row in printed("numbered_statements") if row["paper"] == paper.title
-    }
-    listed = set[str]().union(*(statements(entry.place) for entry in paper.entries))
+@pytest.mark.parametrize(("key", "title"), PAPERS.items())
+def test_every_numbered_statement_has_its_place(key, title):
+    numbered = {row["statement"] for row in printed("numbered_statements") if row["paper"] == title}
+    listed = set[str]().union(*(statements(place) for paper, place in STATEMENTS if paper == key))
     assert len(numbered) > 10
     assert numbered <= listed, numbered - listed
 
@@ -101,8 +93,8 @@ NOT_HERE = {
 
 @pytest.mark.parametrize("table", NOT_HERE)
 def test_what_cannot_be_had_here_says_what_it_needs_and_what_would_run_it(table):
-    key, place, needs = NOT_HERE[table]
+    *place, needs = NOT_HERE[table]
     assert printed(table)
-    (entry,) = (entry for entry in PAPERS[key].entries if entry.place == place)
-    assert needs in entry.note
-    assert table.startswith("000") or re.search(r"`(privaudit|study) \w+", entry.note)
+    note = STATEMENTS[tuple(place)][""]
+    assert needs in note
+    assert table.startswith("000") or re.search(r"`(privaudit|study) \w+", note)

@@ -1,6 +1,7 @@
-"""docs/evidence/papers.md from the papers' statements and the tests that say they hold them.
+"""docs/evidence/papers.md as data: what the papers state, and the tests that hold it.
 
-`python -m tests.support.papers` writes the page.
+The page is written by hand, but for its column "held by". `python -m tests.support.papers` fills
+that: first the tests that are marked with a place of a paper, then others that the page names.
 """
 
 import ast
@@ -9,32 +10,19 @@ import pathlib
 import re
 from collections import defaultdict
 
-from tests.support.papers_observational import OBSERVATIONAL
-from tests.support.papers_reidentification import REIDENTIFICATION
-from tests.support.papers_relaxations import RELAXATIONS
-from tests.support.papers_renyi import RENYI
-from tests.support.papers_types import Entry, Paper
-from tests.support.papers_worst_case import WORST_CASE
-
 PAPERS = {
-    "observational": OBSERVATIONAL,
-    "worst_case": WORST_CASE,
-    "reidentification": REIDENTIFICATION,
-    "renyi": RENYI,
-    "relaxations": RELAXATIONS,
+    "observational": "Observational Auditing of Privacy",
+    "worst_case": "Beyond the Worst Case",
+    "reidentification": "Provable Re-identification Privacy",
+    "renyi": "Defending against Reconstruction Attacks with Renyi DP",
+    "relaxations": "Reconstruction Attacks on Aggressive Relaxations of Differential Privacy",
 }
-"""Tests name what they hold with `@pytest.mark.paper(key, place, ...)`; `tests` names others."""
+"""Titles; tests name what they hold with `@pytest.mark.paper(key, place, ...)`."""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "evidence" / "papers.md"
 _MARK = "pytest.mark.paper("
 _TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
-_ABOUT = (
-    "Every definition, algorithm, theorem, table and figure that privaudit rests on or compares "
-    "itself with: where it lives in the code, which tests hold it, what agrees, and what differs "
-    "and why. Made by `make docs` from `tests/support/papers_*.py` and the marks of the "
-    "tests; a test fails when it is not up to date. Printed numbers are in "
-    "`tests/golden/published`, one file per table."
-)
+_LINK = re.compile(r"\[([^\]]*)\]\(\.\./\.\./([^)]*)\)")
 
 
 @functools.cache
@@ -68,51 +56,47 @@ def marked() -> dict[tuple[str, str], list[str]]:
     return dict(found)
 
 
-def held_by(key: str, entry: Entry, marks: dict[tuple[str, str], list[str]]) -> list[str]:
-    """Return the tests that hold an entry, the marked ones first."""
-    return [*marks.get((key, entry.place), []), *entry.tests]
+def rows(column: str) -> list[dict[str, str]]:
+    """Return the rows of the tables with this column, by their headers and `paper`, its key."""
+    keys = {title: key for key, title in PAPERS.items()}
+    found, paper, header = [], "", [""]
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if line.startswith("## "):
+            paper = keys[line.removeprefix("## ")]
+        elif cells[:1] == ["place"]:
+            header = cells
+        elif cells and cells[0] != "---" and column in header:
+            found.append({"paper": paper} | dict(zip(header, cells, strict=True)))
+    return found
+
+
+def named_in(cell: str) -> list[str]:
+    """Return the tests that a cell of the page links to, as `path::name`."""
+    return [f"{path}::test_{words.replace(' ', '_')}" for words, path in _LINK.findall(cell)]
+
+
+def held_by(statement: dict[str, str]) -> list[str]:
+    """Return the tests that hold a statement: the marked ones, then what else the page names."""
+    marks = marked().get((statement["paper"], statement["place"]), [])
+    return list(dict.fromkeys([*marks, *named_in(statement["held by"])]))
 
 
 def page() -> str:
-    """Return docs/evidence/papers.md."""
-    marks = marked()
-    parts = ["# The five papers", "", _ABOUT]
-    for key, paper in PAPERS.items():
-        parts += ["", *_section(key, paper, marks)]
-    return "\n".join(parts) + "\n"
+    """Return docs/evidence/papers.md with its column as it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    for statement in rows("held by"):
+        held = [name for name in held_by(statement) if name in functions()]
+        links = {"held by": "<br>".join(map(_link, held))}
+        text = text.replace(_line(statement), _line(statement | links))
+    return text
 
 
-def _section(key: str, paper: Paper, marks: dict[tuple[str, str], list[str]]) -> list[str]:
-    rows = [
-        f"## {paper.title}",
-        "",
-        "| place | what it is | in the code | held by | |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for entry in paper.entries:
-        code = ", ".join(f"`{name}`" for name in entry.code.split())
-        held = "<br>".join(_short(name) for name in held_by(key, entry, marks))
-        rows.append(f"| {entry.place} | {entry.says} | {code} | {held} | {entry.note} |")
-    return rows + _errata(paper)
+def _line(row: dict[str, str]) -> str:
+    return f"| {' | '.join(cell for name, cell in row.items() if name != 'paper')} |\n"
 
 
-def _errata(paper: Paper) -> list[str]:
-    if not paper.errata:
-        return []
-    rows = [
-        "",
-        "Errata:",
-        "",
-        "| place | printed | right | why | shown by |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for one in paper.errata:
-        shown = _short(one.test) if one.test else "reading"
-        rows.append(f"| {one.place} | {one.printed} | {one.right} | {one.why} | {shown} |")
-    return rows
-
-
-def _short(name: str) -> str:
+def _link(name: str) -> str:
     path, _, test = name.partition("::")
     return f"[{test.removeprefix('test_').replace('_', ' ')}](../../{path})"
 
