@@ -66,7 +66,6 @@ def applied(tmp_path_factory, cloud):
     (folder / "terraform.tfvars.json").write_text(json.dumps(VALUES))
     for command in (
         ["init", "-input=false", f"-plugin-dir={PROVIDERS}"],
-        ["validate"],
         ["apply", "-input=false", "-auto-approve"],
     ):
         ran = terraform(folder, *command, "-no-color")

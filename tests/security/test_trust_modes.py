@@ -164,21 +164,21 @@ def swap_earlier_model(world: World) -> None:
     (world.home / "models" / f"{EVE}.ubj").write_bytes(trained(both))
 
 
-LEVERS = [blur, choose_rows, choose_holdout, late_labels, swap_earlier_model]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("pull", LEVERS)
-def test_what_the_owner_writes_decides_under_self_and_nothing_under_independent(world, pull):
+def test_what_the_owner_writes_decides_under_self_and_nothing_under_independent(world):
     assert world.audit(BY_THE_OWNER).verdict == "violated"
     before = world.audit()
     assert (before.verdict, before.trust) == ("violated", Trust.INDEPENDENT)
-    pull(world)
-    fooled, after = world.audit(BY_THE_OWNER), world.audit()
-    assert (fooled.verdict, fooled.trust) != ("violated", Trust.SELF)
-    assert fooled.trust is Trust.SELF
+    own = world.own()
     told = ("audit_id", "epsilon_lower", "records", "control_records", "verdict", "labels_digest")
-    assert [getattr(after, name) for name in told] == [getattr(before, name) for name in told]
+    for pull in (blur, choose_rows, choose_holdout, late_labels, swap_earlier_model):
+        pull(world)
+        fooled, after = world.audit(BY_THE_OWNER), world.audit()
+        assert fooled.trust is Trust.SELF
+        assert fooled.verdict != "violated", pull
+        assert [getattr(after, name) for name in told] == [getattr(before, name) for name in told]
+        world.write_own(own)
+        (world.home / "models" / f"{EVE}.ubj").write_bytes(MODELS[EVE])
 
 
 @pytest.mark.slow

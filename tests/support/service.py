@@ -123,20 +123,18 @@ def until(found: Callable[[], Any], seconds: float) -> Any:
         answer = found()
         if answer:
             return answer
-        time.sleep(2)
+        time.sleep(0.5)
     raise AssertionError(f"Nothing came within {seconds} seconds.")
 
 
 @contextlib.contextmanager
-def running(
-    site: pathlib.Path, home: pathlib.Path, database: str | None = None
-) -> Iterator[Service]:
+def running(site: pathlib.Path, home: pathlib.Path, database: str) -> Iterator[Service]:
     """Run a server and a worker with everything of deploy/ on it.
 
     Args:
         site: folder of `privaudit.toml` and the logs of server and workers.
         home: Prefect's folder.
-        database: of the server; SQLite in `home` by default.
+        database: of the server.
     """
     port = free_port()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PRIVAUDIT"))}
@@ -144,14 +142,16 @@ def running(
         "PREFECT_HOME": str(home),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
+        # Else the worker asks every ten seconds, and schedules are looked at each minute.
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "5",
         "PRIVAUDIT_HOME": str(ROOT),
         "PRIVAUDIT_CONFIG": str(site / "privaudit.toml"),
         "PRIVAUDIT_WORK_POOL": "privaudit",
         "PRIVAUDIT_TIME_ZONE": "Europe/Amsterdam",
     }
-    if database is not None:
-        environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = database
     log = (site / "server.log").open("ab")
     server = subprocess.Popen(
         [BIN / "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],

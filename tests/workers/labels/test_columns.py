@@ -91,12 +91,6 @@ def test_classes_that_no_column_tells_apart_are_refused(classes):
         LabelColumn(column="late", classes=classes)
 
 
-def test_settings_may_write_whole_numbers_as_floats():
-    assert LabelColumn(column="late", classes=(0.0, 1.0)).classes == (0, 1)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError):
-        LabelColumn(column="late", classes=(0.5, 1.0))  # type: ignore[arg-type]
-
-
 def test_a_batch_without_one_class_tells_how_many_values_it_has_instead(hold_sentences):
     label = LabelColumn(column="late", classes=("no", "yes"))
     columns = (
@@ -115,24 +109,12 @@ def test_labels_that_a_mechanism_made_are_classes_as_others():
     assert batch(pl.Series("late", [1, 0])).labels(label)[0].tolist() == [1, 0]
 
 
-def test_no_rows_have_no_labels():
-    column = pl.Series("late", [], dtype=pl.Int64)
-    labels, bad = batch(column).labels(LabelColumn(column="late", classes=(0, 1)))
-    assert labels.size == bad.total == 0
-
-
 @pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
 def test_the_arms_are_the_same_as_text_and_as_codes(dtype):
     split = pl.Series("split", ["train", None, "holdout", "test", "train"], dtype=pl.String)
     train, holdout = batch(split.cast(dtype)).arms()
     assert train.tolist() == [True, False, False, False, True]
     assert holdout.tolist() == [False, False, True, False, False]
-
-
-def test_the_arms_of_a_batch_are_compared_once():
-    """Each model that shares a read asks for them four times."""
-    rows = batch(pl.Series("split", ["train", "holdout"]))
-    assert all(one is again for one, again in zip(rows.arms(), rows.arms(), strict=True))
 
 
 @pytest.mark.parametrize("numbers", [pl.Float32, pl.Float64])

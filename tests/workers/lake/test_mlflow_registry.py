@@ -60,8 +60,10 @@ def refused(address: str = ADDRESS) -> NotEvaluableError:
         ("onnx", "model.onnx"),
     ],
 )
-def test_an_alias_leads_to_a_native_file(registry, flavor, data):
-    flavors = f"flavors:\n  {flavor}:\n    data: {data}\n  python_function:\n    data: {data}\n"
+def test_an_alias_leads_to_a_native_file_whatever_flavor_is_beside_it(registry, flavor, data):
+    other = "onnx" if flavor == "lightgbm" else "lightgbm"
+    flavors = f"flavors:\n  {flavor}: {{data: {data}}}\n  {other}: {{data: model.pkl}}\n"
+    flavors += f"  python_function: {{data: {data}}}\n"
     registry.register("ads", "2026-03-01", flavors, b"older", data=data)
     registry.register("ads", "2026-03-02", flavors, b"a model", data=data)
     found = find_registered(ADDRESS)
@@ -122,7 +124,6 @@ def test_a_registry_names_no_folder_of_this_machine(registry, tmp_path):
     "place",
     [
         "s3://bucket/mlflow/0/m?endpoint_override={stranger}&scheme=http&region=us-east-1",
-        "s3://bucket/mlflow?endpoint_override={stranger}/0/m",
         "s3://{stranger}/mlflow/0/m",
         "s3://other/mlflow/0/m",
         "s3://bucket/mlflowx/0/m",
@@ -133,7 +134,7 @@ def test_a_registry_names_no_folder_of_this_machine(registry, tmp_path):
         "abfs://bucket@{stranger}/mlflow/0/m",
         "http://{stranger}/mlflow/0/m",
         "mlflow-artifacts://{stranger}/0/m",
-        "MLFLOW-ARTIFACTS://{stranger}/0/m",
+        "mlflow-artifacts://[x/m",
         "mlflow-artifacts:/0/../../../../2.0/mlflow/experiments/search",
         "runs:/712e10d6133d47579963ea01a8fab301/model",
         "dbfs:/mlflow",
@@ -225,14 +226,6 @@ def test_a_version_without_a_file_of_its_own_format_is_refused_with_what_to_do(
     assert [word for word in words if word not in error.sentence] == []
 
 
-@pytest.mark.parametrize(("flavor", "other"), [("lightgbm", "onnx"), ("onnx", "xgboost")])
-def test_another_flavor_beside_it_is_read(registry, flavor, other):
-    beside = f"  {other}:\n    data: {'m.onnx' if other == 'onnx' else 'm.ubj'}\n"
-    mlmodel = of_flavor(flavor, "model.pkl") + beside
-    registry.register("ads", "2026-03-02", mlmodel, b"", data="m.onnx")
-    assert find_registered(ADDRESS) is not None
-
-
 @pytest.mark.parametrize(
     ("status", "words"),
     [
@@ -308,18 +301,6 @@ def test_the_environment_names_a_server_and_no_password(monkeypatch, address, wo
     with pytest.raises(TerminalError, match=words) as caught:
         find_registered(ADDRESS)
     assert "lovelace" not in str(caught.value)
-
-
-def test_an_address_that_is_none_is_refused(registry):
-    register(registry, place="mlflow-artifacts://[x/m")
-    assert "which is no address" in refused().sentence
-
-
-@pytest.mark.parametrize("wrong", [{"run_id": {"a": 1}}, {"run_id": "x" * 200}, {"version": [1]}])
-def test_a_version_or_a_run_that_is_none_is_refused(registry, wrong):
-    register(registry)
-    registry.versions["ads"]["2026-03-02"] |= wrong
-    assert "a version or a run that is none" in refused().sentence
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -41,45 +40,44 @@ def tool():
     return TOOL
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bucket():
     with object_store() as endpoint, empty_bucket(endpoint) as bucket:
         yield f"{bucket}/mlflow"
 
 
-@contextlib.contextmanager
-def serving(
-    tool: tuple[str, ...], folder: pathlib.Path, artifacts: list[str]
-) -> Iterator[httpx.Client]:
-    """Serve a registry on SQLite; yield a client of its REST interface."""
+@pytest.fixture(scope="module")
+def client(tool, bucket, tmp_path_factory):
+    """Serve a registry on SQLite, whose artifacts lie in the bucket; yield a client of its REST."""
+    folder = tmp_path_factory.mktemp("mlflow")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [*tool, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-               "--backend-store-uri", f"sqlite:///{folder}/registry.db", *artifacts]  # fmt: skip
+               "--backend-store-uri", f"sqlite:///{folder}/registry.db",
+               "--default-artifact-root", bucket,
+               "--artifacts-destination", str(folder / "artifacts")]  # fmt: skip
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, cwd=folder, start_new_session=True
         )
-    address = f"http://127.0.0.1:{port}"
     try:
-        with httpx.Client(base_url=address, timeout=30.0) as client:
-            _wait(client, process, folder)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
+            end = time.monotonic() + 180.0
+            while not _healthy(client):
+                assert process.poll() is None, (folder / "server.log").read_text()
+                assert time.monotonic() < end, (folder / "server.log").read_text()
+                time.sleep(0.2)
             yield client
     finally:
         os.killpg(process.pid, 15)
         process.wait(timeout=60)
 
 
-def _wait(client: httpx.Client, process: subprocess.Popen[bytes], folder: pathlib.Path) -> None:
-    end = time.monotonic() + 180.0
-    while time.monotonic() < end:
-        with contextlib.suppress(httpx.HTTPError):
-            if client.get("/health").status_code == 200:
-                return
-        assert process.poll() is None, (folder / "server.log").read_text()
-        time.sleep(0.5)
-    raise AssertionError((folder / "server.log").read_text())
+def _healthy(client: httpx.Client) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return client.get("/health").status_code == 200
+    return False
 
 
 def asked(client: httpx.Client, method: str, **given: Any) -> dict[str, Any]:
@@ -89,11 +87,11 @@ def asked(client: httpx.Client, method: str, **given: Any) -> dict[str, Any]:
     return found
 
 
-def register(client: httpx.Client, name: str, mlmodel: str, content: bytes) -> str:
+def register(client: httpx.Client, name: str, experiment: str, mlmodel: str) -> str:
     """Log a model and register it, all by REST; return its run's id."""
-    run = asked(client, "runs/create", experiment_id="0", start_time=0)["run"]["info"]
+    run = asked(client, "runs/create", experiment_id=experiment, start_time=0)["run"]["info"]
     folder = f"{run['artifact_uri']}/model"
-    for file, body in (("MLmodel", mlmodel.encode()), ("model.ubj", content)):
+    for file, body in (("MLmodel", mlmodel.encode()), ("model.ubj", b"the model")):
         if folder.startswith("mlflow-artifacts:/"):
             path = folder.removeprefix("mlflow-artifacts:/")
             client.put(
@@ -114,48 +112,39 @@ def register(client: httpx.Client, name: str, mlmodel: str, content: bytes) -> s
 
 @pytest.mark.parametrize("kind", ["proxied", "local", "s3"])
 def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
-    tool, tmp_path, monkeypatch, request, kind
+    client, tmp_path, monkeypatch, kind
 ):
-    artifacts = {
-        "proxied": ["--artifacts-destination", str(tmp_path / "artifacts")],
-        "local": [
-            "--no-serve-artifacts",
-            "--default-artifact-root",
-            f"file://{tmp_path}/artifacts",
-        ],
-    }
-    given = artifacts.get(kind) or [
-        "--no-serve-artifacts",
-        "--default-artifact-root",
-        request.getfixturevalue("bucket"),
-    ]
-    with serving(tool, tmp_path, given) as client:
-        monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", str(client.base_url))
-        run = register(client, "ads", NATIVE, b"the model")
-        register(client, "other", PICKLED, b"no model")
-        if kind == "local":
-            with pytest.raises(NotEvaluableError) as refused:
-                find_registered(f"models:/ads@{ALIAS}")
-            assert refused.value.reason is Reason.PATH_OUTSIDE
-        allowed = (str(tmp_path / "artifacts"),) if kind == "local" else ()
-        found = find_registered(f"models:/ads@{ALIAS}", allowed)
-        assert (found.version, found.run, found.format) == ("1", run, "xgboost")
-        assert found.folder.startswith({"proxied": "mlflow-art", "local": "/", "s3": "s3"}[kind])
-        assert read_artifact(found.folder, found.name, at_most=100) == b"the model"
-        with pytest.raises(FileNotFoundError):
-            read_artifact(found.folder, "none.ubj", at_most=100)
-        for nobody in ("models:/ads@2026-03-03", "models:/nobody@2026-03-02"):
-            assert find_registered(nobody) is None
-        with pytest.raises(NotEvaluableError, match="flavors python_function, sklearn"):
-            find_registered(f"models:/other@{ALIAS}", allowed)
-        for stranger in ("s3://other/m", f"{found.folder}?endpoint_override=127.0.0.1:9", "/etc"):
-            name = f"stranger-{len(stranger)}"
-            asked(client, "registered-models/create", name=name)
-            given = {"name": name, "source": stranger}
-            made = client.post("/api/2.0/mlflow/model-versions/create", json=given)
-            if made.status_code == 200:  # else the server itself refuses
-                version = made.json()["model_version"]["version"]
-                asked(client, "registered-models/alias", name=name, alias=ALIAS, version=version)
-                with pytest.raises(NotEvaluableError, match=r"below no place|another server"):
-                    find_registered(f"models:/{name}@{ALIAS}", allowed)
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(client.base_url))
+    experiment = "0"  # of a user, but for the one that the server placed itself
+    if kind != "s3":
+        place = {"proxied": "mlflow-artifacts:/own", "local": f"file://{tmp_path}/artifacts"}[kind]
+        made = asked(client, "experiments/create", name=kind, artifact_location=place)
+        experiment = made["experiment_id"]
+    run = register(client, f"ads-{kind}", experiment, NATIVE)
+    register(client, f"other-{kind}", experiment, PICKLED)
+    if kind == "local":
+        with pytest.raises(NotEvaluableError) as refused:
+            find_registered(f"models:/ads-{kind}@{ALIAS}")
+        assert refused.value.reason is Reason.PATH_OUTSIDE
+    allowed = (str(tmp_path / "artifacts"),) if kind == "local" else ()
+    found = find_registered(f"models:/ads-{kind}@{ALIAS}", allowed)
+    assert (found.version, found.run, found.format) == ("1", run, "xgboost")
+    assert found.folder.startswith({"proxied": "mlflow-art", "local": "/", "s3": "s3"}[kind])
+    assert read_artifact(found.folder, found.name, at_most=100) == b"the model"
+    with pytest.raises(FileNotFoundError):
+        read_artifact(found.folder, "none.ubj", at_most=100)
+    for nobody in (f"models:/ads-{kind}@2026-03-03", "models:/nobody@2026-03-02"):
+        assert find_registered(nobody) is None
+    with pytest.raises(NotEvaluableError, match="flavors python_function, sklearn"):
+        find_registered(f"models:/other-{kind}@{ALIAS}", allowed)
+    for stranger in ("s3://other/m", f"{found.folder}?endpoint_override=127.0.0.1:9", "/etc"):
+        name = f"stranger-{kind}-{len(stranger)}"
+        asked(client, "registered-models/create", name=name)
+        given = {"name": name, "source": stranger}
+        answer = client.post("/api/2.0/mlflow/model-versions/create", json=given)
+        if answer.status_code == 200:  # else the server itself refuses
+            version = answer.json()["model_version"]["version"]
+            asked(client, "registered-models/alias", name=name, alias=ALIAS, version=version)
+            with pytest.raises(NotEvaluableError, match=r"below no place|another server"):
+                find_registered(f"models:/{name}@{ALIAS}", allowed)

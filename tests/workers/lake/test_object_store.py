@@ -11,17 +11,7 @@ from pyarrow import fs
 from flows.report.site import write_report
 from privcore.exceptions import AuditError
 from tests.support.audits import audited, recorded, run_audits
-from tests.support.lake import (
-    DAY,
-    EVE,
-    PLAN,
-    declared,
-    edit_manifest,
-    figures,
-    label_rows,
-    put_labels,
-    put_model,
-)
+from tests.support.lake import DAY, EVE, PLAN, declared, figures, label_rows, put_labels, put_model
 from tests.support.object_store import empty_bucket, object_store
 from workers.audit.request import Request
 from workers.audit.run import run_audit
@@ -31,7 +21,7 @@ from workers.lake.layout import Lake, open_filesystem
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow
+from workers.warehouse.schema import AuditRecord
 from workers.warehouse.sql import query
 from workers.warehouse.store import Warehouse
 
@@ -53,13 +43,6 @@ def lake(store, template):
         if path.is_file():
             lake.write(path.relative_to(template.uri).as_posix(), path.read_bytes())
     return lake
-
-
-@pytest.mark.slow
-def test_a_lake_in_an_object_store_gives_the_same_record_as_one_on_disk(lake, template):
-    records = [recorded(at) for at in (template, lake)]
-    assert records[0].audit.status == "evaluated"
-    assert figures(records[1]) == figures(records[0])
 
 
 @pytest.mark.slow
@@ -98,34 +81,6 @@ def test_labels_and_model_files_in_place_in_an_object_store(lake, store):
     assert verify(seal(record), nowhere, InProcess()).finding is Finding.REPRODUCED
 
 
-@pytest.mark.slow
-def test_bad_input_in_an_object_store_says_why(lake):
-    missing = audited(lake, model="nobody")
-    assert missing.detail == "missing_target"
-    edit_manifest(lake, "good", EVE, schema_version=9)
-    version = audited(lake)
-    edit_manifest(lake, "good", EVE, schema_version=1)
-    assert "schema_version 9" in version.reason
-    assert list(lake.models()) == ["good"]
-
-
-@pytest.mark.slow
-def test_a_warehouse_in_an_object_store_commits_once_and_reads_back(lake, store):
-    warehouse = Warehouse(f"{store}/warehouse")
-    assert warehouse.current().height == 0
-    record = recorded(lake)
-    assert warehouse.commit(record)
-    assert not warehouse.commit(record)
-    (row,) = warehouse.current().to_dicts()
-    numbered = record.audit.model_copy(update={"revision": 1})
-    assert AuditRow(**row) == seal(record.model_copy(update={"audit": numbered})).audit
-    assert query(warehouse, "select count(*) from audit_bounds").item() == len(record.bounds)
-    # It lies in the bucket, and not in a folder named like a URI.
-    info = open_filesystem(store).get_file_info("warehouse/audits/_delta_log")
-    assert info.type == fs.FileType.Directory
-    assert not pathlib.Path("s3:").exists()
-
-
 def test_a_relative_path_is_a_lake_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Lake("somewhere").write("folder/file", b"content")
@@ -134,10 +89,12 @@ def test_a_relative_path_is_a_lake_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_whole_audit_with_its_warehouse_in_a_bucket_tells_no_secret(
-    lake, store, caplog, tmp_path
+def test_an_audit_with_its_warehouse_in_a_bucket_is_as_on_disk_and_tells_no_secret(
+    lake, store, template, caplog, tmp_path
 ):
+    assert list(lake.models()) == ["good"]
     warehouse = Warehouse(f"{store}/whole")
+    assert warehouse.current().height == 0
     told: list[str] = []
 
     def audits(at: Lake = lake) -> list[AuditRecord]:
@@ -156,8 +113,15 @@ def test_a_whole_audit_with_its_warehouse_in_a_bucket_tells_no_secret(
             except (OSError, AuditError) as error:
                 told.append(f"{error} {error!r}")
     assert [record.audit.status for record in records] == ["not_evaluable", "evaluated"]
-    alone = recorded(lake)
-    assert figures(records[1]) == figures(alone)
+    assert records[0].audit.detail == "missing_target"
+    assert figures(records[1]) == figures(recorded(template))
+    assert not warehouse.commit(records[1])
+    assert warehouse.record(records[1].audit.audit_id).audit.reason == records[1].audit.reason
+    bounds = sum(len(record.bounds) for record in records)
+    assert query(warehouse, "select count(*) from audit_bounds").item() == bounds
+    # It lies in the bucket, and not in a folder named like a URI.
+    assert "whole/audits/_delta_log/00000000000000000000.json" in stored(store)
+    assert not pathlib.Path("s3:").exists()
     page = write_report(warehouse, str(tmp_path / "report"))
     report = [path.read_bytes() for path in pathlib.Path(page).parent.rglob("*") if path.is_file()]
     assert len(report) > 0

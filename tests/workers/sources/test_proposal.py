@@ -88,13 +88,6 @@ def test_what_the_table_does_not_say_is_asked_with_candidates(proposed):
     assert "bucket(event_id, 5) = 0" in found.missing["holdout"]
 
 
-def test_what_was_said_is_taken_and_never_offered_for_anything_else(proposed):
-    found = proposed(rows(), {"target": "p_served", "proxy": "p_today", "holdout": "x = 1"})
-    assert (found.settings["target"], found.why["target"]) == ("p_served", "as you said")
-    assert found.settings["holdout"] == "x = 1"
-    assert "split" not in found.settings
-
-
 def test_a_delta_table_without_folders_has_its_newest_day_in_its_rows(tmp_path):
     frame = rows(day=pl.lit(DAY), held_holdout=pl.col("user_id") > 50).drop("split")
     deltalake.write_deltalake(str(tmp_path / "t"), frame)

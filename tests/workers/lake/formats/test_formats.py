@@ -1,7 +1,9 @@
 """Every framework's model says here what it says there; hostile files end as one model's record."""
 
+import json
 import pickle
 import re
+from typing import Any
 
 import catboost
 import lightgbm
@@ -229,6 +231,24 @@ def test_places_beyond_their_arrays_are_refused():
     for places in ([0, 3], [-1, 0]):
         with pytest.raises(ModelRefusedError, match="asks for a feature that is not there"):
             check_places("a feature", np.array(places), 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("left_children", 0, "runs in a circle|crashed|raised"),
+        ("split_indices", 7, "asks for a feature|crashed|raised"),
+        ("tree_info", 5, "asks for a class"),
+    ],
+)
+def test_trees_that_lead_nowhere_are_refused_in_xgboosts_json(models, field, value, said):
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(models["xgboost"].content))
+    document: dict[str, Any] = json.loads(bytes(booster.save_raw("json")))
+    model = document["learner"]["gradient_booster"]["model"]
+    (model if field in model else model["trees"][0])[field][0] = value
+    with pytest.raises(ModelRefusedError, match=said):
+        describe_model(json.dumps(document).encode(), form="xgboost")
 
 
 def test_boosters_that_give_no_probabilities_are_refused():

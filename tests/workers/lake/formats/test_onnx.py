@@ -135,7 +135,7 @@ def test_telemetry_is_off_before_a_file_is_opened(load, monkeypatch):
 
 @pytest.mark.slow
 def test_a_model_that_takes_long_for_a_row_is_refused():
-    content = a_long_chain(150, 4_000)
+    content = a_long_chain(60, 4_000)
     assert len(content) < 10_000
     with pytest.raises(ModelRefusedError, match=r"takes 0\.\d+ seconds of processor time to sc"):
         describe_model(content, form="onnx")

@@ -166,14 +166,6 @@ def together(given: dict[str, ScoreTables], privacy: Privacy | None = None) -> l
 
 
 @pytest.mark.slow
-def test_two_models_on_one_table_share_one_read_and_differ_in_nothing(tmp_path, passes):
-    frame = scored(leak=1.0).with_columns(p_other=pl.col("p_today") ** 2)
-    place = put_folder(tmp_path / "scores", frame)
-    together({"one": tables(place), "two": tables(place, target="p_other")})
-    assert passes == [2, 1, 1]
-
-
-@pytest.mark.slow
 def test_several_labels_and_a_grade_of_one_record_share_one_read(tmp_path, passes):
     """A model of two labels, of which it remembers neither, and of a grade, which it does."""
     random = np.random.default_rng(8)
@@ -387,16 +379,6 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path):
     missing = audit(tables(tmp_path / "delta", version=7)).audit
     assert missing.detail == "path_unreadable"
     assert "at version 7" in missing.reason
-
-
-def test_row_groups_of_other_days_alone_are_no_copies(tmp_path):
-    both = pl.concat([scored(seed=9, day=EVE), scored(leak=1.0)])
-    place = tmp_path / "scores"
-    place.mkdir()
-    both.write_parquet(place / "part.parquet", row_group_size=1_000)
-    row = audit(tables(place)).audit
-    assert row.status == "evaluated", row.reason
-    assert row.records == int((scored(leak=1.0)["split"] == "train").sum())
 
 
 def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path):
