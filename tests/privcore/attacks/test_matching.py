@@ -21,6 +21,7 @@ from privcore.attacks.matching import (
     sureness_needed,
 )
 from tests.no_leak_worlds import WRONG
+from tests.simulate import two_columns
 from tests.support.naive_matching import naive_tables
 from tests.support.refusals import refused
 
@@ -105,7 +106,7 @@ def test_no_label_decides_who_is_matched_with_whom(seed):
 def test_shares_are_of_the_records_of_both_arms_the_least_sure_among_them():
     """Nine cells of 5 records each, surest first, and one of 55 where nothing moved."""
     moved = np.repeat([*np.linspace(4.0, 2.4, 9), 0.0], [5] * 9 + [55])
-    target = np.stack([1.0 - expit(moved), expit(moved)], axis=1)
+    target = two_columns(expit(moved))
     arm = target, np.full((100, 2), 0.5), np.zeros(100, dtype=np.int64)
     cells = odds_tally(*arm).cells()
     fit = Recalibration(0.0, 0.0)
@@ -132,9 +133,8 @@ def test_a_stratum_has_fifty_records_of_the_smaller_arm_and_there_are_128_at_mos
     arms = []
     for records in (20_000, held):
         chance = expit(random.uniform(-12.0, 12.0, records))
-        proxy = np.stack([1.0 - chance, chance], axis=1)
         labels = (random.random(records) < chance).astype(np.int64)
-        arms.append(odds_tally(proxy, proxy, labels).cells())
+        arms.append(odds_tally(*[two_columns(chance)] * 2, labels).cells())
     for pair in (arms, arms[::-1]):
         assert len(_strata(*pair)) == strata
         assert sum(int((cells.zeros + cells.ones).sum()) for cells, _ in _strata(*pair)) == int(
@@ -267,8 +267,7 @@ def test_tables_of_which_nothing_is_asked_stay_as_they_are():
 def told(moved, labels):
     """An arm whose proxy is undecided and whose target says this, in log-odds."""
     ones = expit(np.asarray(moved, dtype=np.float64))
-    half = np.full((ones.size, 2), 0.5)
-    return np.stack([1.0 - ones, ones], axis=1), half, np.asarray(labels)
+    return two_columns(ones), np.full((ones.size, 2), 0.5), np.asarray(labels)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +374,7 @@ def test_a_proxy_that_the_target_contradicts_is_left_out():
     assert found.slope == 0.0
     assert expit(found.intercept) == pytest.approx(mean, abs=0.01)
     likely = expit(np.array([3.0, 2.0])), np.array([0.2, 0.6])
-    arm = (np.repeat(np.stack([1.0 - ones, ones], axis=1), 900, axis=0) for ones in likely)
+    arm = (np.repeat(two_columns(ones), 900, axis=0) for ones in likely)
     found = recalibrate([odds_tally(*arm, np.ones(1_800, dtype=np.int64)).cells()])
     assert found.slope == 0.0
     assert expit(found.intercept) == pytest.approx(likely[0].mean(), abs=1e-2)

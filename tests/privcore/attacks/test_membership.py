@@ -14,7 +14,7 @@ from privcore.attacks.matching import SHARES
 from privcore.attacks.membership import CalibratedLossScore, RmiaScore, membership_inference
 from privcore.exceptions import InvalidInputError
 from privcore.lower_bounds import Grid, choice_epsilon_lower, game_evidence
-from tests.simulate import PURE, assert_rate_at_most, randomized_response
+from tests.simulate import PURE, assert_rate_at_most, randomized_response, two_columns
 from tests.support.refusals import refused
 from tests.support.words import WORD, naive_draw
 
@@ -261,9 +261,8 @@ def test_bad_choices_and_losses_are_named():
 
 def arm(target, proxy):
     """Return the tally of records whose own label has these log-odds."""
-    columns = [expit(np.atleast_1d(np.asarray(odds, dtype=float))) for odds in (target, proxy)]
-    both = [np.stack([1.0 - own, own], axis=1) for own in columns]
-    return odds_tally(*both, np.ones(len(columns[0]), dtype=np.int64))
+    both = [two_columns(expit(np.asarray(odds, dtype=float))) for odds in (target, proxy)]
+    return odds_tally(*both, np.ones(len(both[0]), dtype=np.int64))
 
 
 def found(training, control, seed=0):

@@ -374,14 +374,10 @@ def test_bets_are_silent_where_nothing_leaks():
 
 
 def test_one_threshold_without_correction_has_the_size_it_claims_and_no_less_power():
-    """Single tests on fair coins: N = 20,000, seed 4; some are rejected, at most 5%."""
-    random = np.random.default_rng(4)
-    right = random.binomial(200, 0.5, 20_000)
-    rejected = sum(
-        epsilon_lower(1_000, 200, int(c), family=PureDP(), delta=0.0) > 0.0 for c in right
-    )
-    assert_rate_at_most(rejected, 20_000, SIGNIFICANCE)
-    assert rejected > 100
+    """Single tests on 200 fair coins, exact: a hundredth to a twentieth of them are rejected."""
+    named = {"family": PureDP(), "delta": 0.0}
+    rejected = [epsilon_lower(1_000, 200, right, **named) > 0.0 for right in range(201)]
+    assert 0.01 < binom.pmf(np.arange(201), 200, 0.5) @ rejected <= SIGNIFICANCE
 
 
 @pytest.mark.slow

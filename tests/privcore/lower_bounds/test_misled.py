@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from flows.study.exam_worlds import both
 from privcore.attacks import Tallies, holdout_sides, match, odds_tally
@@ -23,16 +24,13 @@ def arms(seed, *, knows, records=2_000, noise=0.3, leak=0.0):
     """
     random = np.random.default_rng([47, seed])
     log_odds = random.normal(0.0, 1.0, records)
-    labels = (random.random(records) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
+    labels = (random.random(records) < expit(log_odds)).astype(int)
     held = np.arange(records) >= 2 * records // 3
     sign = 2 * labels - 1
     proxy = both(log_odds + np.where(held, knows, 0.0) * sign)
     seen = log_odds + random.normal(0.0, noise, records) + np.where(held, 0.0, leak) * sign
     target = both(seen)
-    return (
-        Arm(target[~held], proxy[~held], labels[~held]),
-        Arm(target[held], proxy[held], labels[held]),
-    )
+    return [Arm(target[arm], proxy[arm], labels[arm]) for arm in (~held, held)]
 
 
 def tallies(training, control):
@@ -67,7 +65,7 @@ def beside(seed, training, held, *, knows):
     """Return arms of a target that says the truth and reads no label; the proxy is off by 0.4."""
     random = np.random.default_rng([99, seed, training, held])
     log_odds = random.normal(-1.0, 1.0, training + held)
-    labels = (random.random(log_odds.size) < 1.0 / (1.0 + np.exp(-log_odds))).astype(int)
+    labels = (random.random(log_odds.size) < expit(log_odds)).astype(int)
     seen = np.arange(log_odds.size) < training
     proxy = log_odds + 0.4 * random.normal(size=log_odds.size)
     proxy += np.where(seen, 0.0, knows * (2 * labels - 1))
