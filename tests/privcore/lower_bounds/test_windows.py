@@ -320,7 +320,9 @@ def test_recurring_labels_are_not_multiplied():
 
 def test_nights_that_delta_cannot_pay_for_refute_nothing():
     assert declarations_refuted([claim_at(50.0, 0.007)])[-1]
-    assert not declarations_refuted([claim_at(0.0, 0.004), claim_at(50.0, 0.004)]).any()
+    for recurring in (False, True):
+        dear = [claim_at(0.0, 0.004), claim_at(50.0, 0.004)]
+        assert not declarations_refuted(dear, recurring=recurring).any()
 
 
 def test_bad_input_of_declarations_is_refused():
