@@ -134,6 +134,10 @@ CHARGED = {
         ({"day": DAYS[1], "dataset": "other"}, 0.15, None),
         (UNTOLD | {"day": DAYS[1]}, 0.25, None),
     ],
+    "nor that of tonight": [
+        ({}, 0.15, None),
+        (UNTOLD | {"day": DAYS[1]}, 0.15, r"so it is taken to: name scores\.context"),
+    ],
     # One holdout beside two models' tables: it may come again in the other's on another day.
     "nor those of tables outside": [
         (SCORES | UNTOLD, 0.15, None),

@@ -139,6 +139,12 @@ def test_words_are_their_places_among_those_that_are_known():
     assert context.numbers.tolist() == [[1.0]] * 5
 
 
+def test_a_word_that_comes_four_times_is_rare():
+    made = sample(400)
+    words = np.array(["a"] * 391 + ["b"] * 5 + ["c"] * 4, dtype=np.object_)[:, None]
+    assert replace(made, words=words).context()[0] == (("a", "b"),)
+
+
 def test_a_student_is_fitted_to_codes_of_known_words():
     """Words are coded by their place, all others are -1; the suspicion is what it then gives."""
     made = sample()
