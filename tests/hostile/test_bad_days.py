@@ -81,7 +81,7 @@ def test_a_worker_of_ray_that_is_stopped_costs_no_other_audit(template):
     done: list[None] = []
     with executors.on_ray("local", cpus=2) as executor:
         list(executor.map(nothing, None, range(8)))  # so that both workers run
-        deadline = executors._now() + dt.timedelta(seconds=30)
+        deadline = executors._now() + dt.timedelta(seconds=15)
         with pytest.raises(executors.DeadlinePassedError):
             executor.fold(stops_at, 0, range(4), on_done=done.append, deadline=deadline)
         assert len(done) == 3
