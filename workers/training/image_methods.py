@@ -172,12 +172,10 @@ CLUSTERS, COMPONENTS = 50, 50
 
 @dataclass(frozen=True, slots=True)
 class ImageMethod:
-    """One mechanism at one epsilon.
+    """One mechanism at the epsilon of the whole, of which infinity is no noise.
 
-    Attributes:
-        name: `lp-1st`; `lp-1st-out-of-domain-prior`, whose prior is the histogram of labels in each
-            of 50 clusters of unlabelled images, with Laplace noise; or `alibi`.
-        epsilon: of the whole; infinity is no noise.
+    The prior of `lp-1st-out-of-domain-prior` is the histogram of labels in each of 50 clusters of
+    unlabelled images, with Laplace noise.
 
     Raises:
         InvalidInputError: an epsilon of which measuring the prior leaves nothing.
@@ -271,11 +269,9 @@ def cluster_priors(
 ) -> NDArray[np.float64]:
     """Return the classes' shares in each cluster, from noisy counts (Laplace, scale 2/epsilon).
 
-    Replacing a label moves two counts by 1: pure epsilon-DP for replacing it. Counts below 0 are
-    taken as 0; a cluster of which nothing is left has a uniform prior.
-
-    Returns:
-        Shape (clusters, classes).
+    Their shape is (clusters, classes). Replacing a label moves two counts by 1: pure epsilon-DP for
+    replacing it. Counts below 0 are taken as 0; a cluster of which nothing is left has a uniform
+    prior.
     """
     counts = np.zeros((clusters.max() + 1, classes))
     np.add.at(counts, (clusters, labels), 1.0)

@@ -105,11 +105,7 @@ class Learner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """Result of training.
-
-    Attributes:
-        output_correction: what its manifest says is done to its probabilities; None is nothing.
-    """
+    """Result of training, and what its manifest says is done to its probabilities."""
 
     fitted: Any
     output_correction: OutputCorrection | None = None
