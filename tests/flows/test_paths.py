@@ -1,12 +1,15 @@
-"""Every command works in folders of any name."""
+"""Every command works in folders of any name, and imports nothing that lies in them."""
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import pytest
 
-from tests.support.lake import write_settings
+from tests.support.lake import DAY, clone_model, write_settings
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -53,3 +56,28 @@ def test_a_project_lake_warehouse_and_report_of_any_name(
         ["privaudit.toml", *(f"{place} {name}" for place in ("lake", "warehouse", "report", "out"))]
     )
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+THEIRS = "raise SystemExit('this is somebody else\\'s')\n"
+
+
+@pytest.mark.slow
+def test_modules_of_the_working_folder_are_left_alone(lake, tmp_path):
+    """The folder that privaudit is called in is a team's own: nothing of it is imported."""
+    clone_model(lake, "other")
+    write_settings(tmp_path, ["good", "other"])
+    for package in ("privcore", "workers", "flows", "prefect", "ray"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(THEIRS)
+    (tmp_path / "json.py").write_text(THEIRS)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    privaudit = pathlib.Path(sys.executable).parent / "privaudit"
+    done = subprocess.run(
+        [privaudit, "night", "--day", str(DAY), "--json"], cwd=tmp_path,
+        env=kept | {"PREFECT_HOME": str(tmp_path / "home")},
+        capture_output=True, text=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    audited = [row["status"] for row in json.loads(done.stdout)]
+    assert audited == ["evaluated"] * 2
+    assert list((tmp_path / "report" / "models").rglob("*.html"))

@@ -164,6 +164,7 @@ def test_features_are_named_as_context_where_scores_are_there(table):
         attached(table, "--context", "amount", "--checkpoints", "runs/{day}/m.json")
 
 
+@pytest.mark.slow
 def test_an_iceberg_table_is_attached_by_its_name(table, tmp_path, monkeypatch):
     uri, place = f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/iceberg"
     for name, value in (("TYPE", "sql"), ("URI", uri), ("WAREHOUSE", place)):
@@ -225,6 +226,7 @@ def test_the_newest_day_is_audited(table, monkeypatch):
     assert asked[1]["as_json"] is True
 
 
+@pytest.mark.slow
 def test_rows_and_model_files_are_attached_where_they_lie(tmp_path, monkeypatch):
     """The table holds no scores; relative paths are those of the folder that one stands in."""
     files, rows = tmp_path / "runs {a}", tmp_path / "rows"

@@ -23,6 +23,7 @@ from tests.support.lake import (
     put_model,
     write_settings,
 )
+from tests.support.tiers import rest_slow
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.layout import Lake
@@ -113,7 +114,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", rest_slow(FAULTS, always=5))
 def test_what_the_audit_would_refuse_is_found_in_its_own_words(folder, fault):
     lake = Lake(str(folder / "lake"))
     broken, words = FAULTS[fault]

@@ -1,6 +1,8 @@
 """The hand-over: what nights stored is published, once and for all who are due, and signed."""
 
+import datetime as dt
 import pathlib
+import re
 import shutil
 
 import polars as pl
@@ -9,13 +11,20 @@ from typer.testing import CliRunner
 
 from flows.commands import checks
 from flows.commands.handover import app
-from flows.publication.publishing import key_of, publish_all, record_about, statement_about
+from flows.publication.publishing import (
+    key_of,
+    publish_all,
+    record_about,
+    statement_about,
+    statements_page,
+)
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from flows.settings import SettingsError, load_settings
 from privcore.exceptions import TerminalError
 from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
+from tests.support.statements import statement
 from workers.lake.layout import Lake
 from workers.plain_files import make_key
 from workers.publication.statements import Statements
@@ -174,3 +183,33 @@ def test_wrong_values_are_refused(tmp_path, wrong):
     more = f'[publication]\nstatements = "s"\n{wrong}\n'
     with pytest.raises(SettingsError, match="publication"):
         load_settings(write_settings(tmp_path, ["ads"], more=more))
+
+
+def models_in(text):
+    """Return the models that the table names, in its order."""
+    return re.findall(r'<th role="rowheader" scope="row">(.*?)</th>', text)
+
+
+def test_the_newest_day_comes_first_and_the_worst_of_it():
+    day = dt.date(2026, 11, 1)
+    made = [
+        statement(0, model="kept"),
+        statement(1, model="refuted", evidence=20_000),
+        statement(2, model="old", day=day - dt.timedelta(days=40)),
+        statement(3, model="kept", day=day - dt.timedelta(days=40)),
+        statement(4, model="kept", day=day - dt.timedelta(days=3)),
+    ]
+    text = statements_page(made)
+    assert models_in(text) == ["refuted", "kept", "kept", "old"]
+    assert "5 public statements about the privacy of labels" in text
+    assert "is refuted (p = " in text
+
+
+def test_a_page_without_statements_says_so():
+    assert "Nothing was published yet." in statements_page([])
+
+
+def test_names_are_text():
+    text = statements_page([statement(0, model="<script>alert(1)</script>\x1b[2J")])
+    assert "<script>alert" not in text
+    assert "\x1b" not in text

@@ -1,6 +1,8 @@
+import contextlib
 import datetime as dt
 import json
 import pathlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -227,3 +229,94 @@ def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(tmp_pa
     warehouse.withdraw(ids[0], "Damaged labels.")
     assert overdue_models(settings, DAY, now=late) == ("ads",)
     assert [job.day for job in plan_backfill(settings, DAY, DAY)] == [DAY]
+
+
+BEFORE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Models of which something was announced."""
+    models = []
+    announced = flows.run.auditing.announce
+
+    def watched(record, *given, **more):
+        models.append(record.audit.model)
+        return announced(record, *given, **more)
+
+    monkeypatch.setattr(flows.run.auditing, "announce", watched)
+    return models
+
+
+def night_of(settings, **given):
+    return start(nightly_audit, day=DAY, settings=str(settings), **given)
+
+
+@pytest.mark.slow
+def test_a_second_start_of_a_night_comes_to_the_same_records(twins, told, monkeypatch):
+    (good,) = night_of(twins, models=["good"])
+    before = Warehouse(str(twins.parent / "warehouse")).record(good.audit_id)
+    monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)
+    rows = night_of(twins)
+    assert [row.model for row in rows] == ["good", "twin"]
+    assert sorted(told) == ["good", "good", "twin"]
+    assert rows[0].audit_id == before.audit.audit_id
+    assert rows[0].epsilon_lower == before.audit.epsilon_lower
+    assert Warehouse(str(twins.parent / "warehouse")).current().height == 2
+
+
+@pytest.mark.slow
+def test_a_backfill_tells_again_what_its_first_start_committed(twins, told, monkeypatch):
+    night_of(twins, models=["good"])
+    given = {"first": DAY, "last": DAY, "settings": str(twins)}
+    monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)
+    assert sorted(row.model for row in start(backfill, **given)) == ["good", "twin"]
+    assert sorted(told) == ["good", "good", "twin"]
+
+
+@pytest.mark.slow
+def test_a_night_says_what_it_waits_for_and_one_that_does_not_wait_leaves_it_out(
+    lake, tmp_path, monkeypatch
+):
+    clone_model(lake, "late")
+    success = pathlib.Path(lake.uri) / f"models/late/day={DAY}/_SUCCESS"
+    success.unlink()
+    settings = str(write_settings(tmp_path, ["good", "late"]))
+    seen: list[tuple[list[str], int]] = []
+    missing = [f"models/late/day={DAY}/_SUCCESS"]
+
+    def night(**more):
+        seen.clear()
+        with listening(
+            lambda *_: None,
+            lambda waits, models: seen.append(([one.missing for one in waits], models)),
+        ):
+            return [row.model for row in start(nightly_audit, day=DAY, settings=settings, **more)]
+
+    monkeypatch.setattr(flows.run.nightly, "time", None)  # sleeping would fail
+    assert night(wait=False) == ["good"]
+    assert seen == [(missing, 2)]
+    current = Warehouse(str(tmp_path / "warehouse")).current()
+    assert current["model"].to_list() == ["good"]  # what is left out has no record
+
+    early = dt.datetime.combine(DAY, dt.time(), dt.UTC) + dt.timedelta(days=1, minutes=1)
+    for module in (flows.run.nightly, workers.executors):
+        monkeypatch.setattr(module, "_now", lambda: early)
+    slept: list[float] = []
+
+    def arrives(seconds):
+        slept.append(seconds)
+        if len(slept) == 2:
+            success.touch()
+
+    monkeypatch.setattr(flows.run.nightly, "time", SimpleNamespace(sleep=arrives))
+    said_before_ray: list[int] = []
+
+    def ray(*_):
+        said_before_ray.append(len(seen))
+        return contextlib.nullcontext(InProcess())
+
+    monkeypatch.setattr(flows.run.nightly, "on_ray", ray)
+    assert night() == ["good", "late"]
+    assert seen == [(missing, 2), ([], 2)]
+    assert (said_before_ray, len(slept)) == ([1], 2)

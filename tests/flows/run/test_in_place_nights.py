@@ -1,4 +1,4 @@
-"""Models whose labels and checkpoints lie outside of the lake: planned, checked and audited."""
+"""Models whose labels, checkpoints or scores lie outside of the lake: planned, checked, audited."""
 
 import datetime as dt
 
@@ -163,3 +163,77 @@ def test_a_model_in_place_is_audited_on_ray_and_verified(path):
     lake = Lake(str(path.parent / "lake"))
     again = verify(record, lake, InProcess(), warehouse.digest_key())
     assert again.finding is Finding.REPRODUCED, again.sentence
+
+
+TABLE = """
+[models.scores]
+table = "predictions"
+label = "clicked"
+target = "p_today"
+proxy = "p_yesterday"
+holdout = "bucket(event_id, 3) = 0"
+"""
+
+
+def rows(day, count=3_000):
+    """Return rows whose target gives every label away."""
+    numbers = pl.int_range(count, eager=True)
+    label = (numbers * 7919 % 5 < 2).cast(pl.Int64)
+    return pl.DataFrame(
+        {
+            "day": [day] * count,
+            "event_id": numbers.cast(pl.String),
+            "clicked": label,
+            "p_today": 0.3 + 0.2 * label,
+            "p_yesterday": [0.4] * count,
+            "user_id": numbers,
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path):
+    deltalake.write_deltalake(str(tmp_path / "predictions"), rows(DAY), partition_by=["day"])
+    return settings_in(tmp_path, TABLE + PRIVACY)
+
+
+def test_a_night_waits_for_the_tables_day_and_pins_its_version(table):
+    settings = load_settings(table)
+    place = settings.models[0].scores.table
+    assert place == str(table.parent / "predictions")
+    ready = planned(table, DAY)
+    assert (ready.missing, ready.external_inputs.tables.version) == (None, 0)
+    assert ready.label_bytes > 0
+    assert ready.shares == (f"table {place}", None)
+    assert f"has no day = {EVE}" in planned(table, EVE).missing
+
+
+def test_check_looks_at_the_newest_day_and_its_columns(table):
+    def said(text):
+        given = settings_in(table.parent, text)
+        found = checks(given)
+        lake = next(each for each in found if each.what == "lake")
+        assert lake.ok
+        return next(each.sentence for each in found if each.what == "model ads")
+
+    told = said(TABLE + PRIVACY)
+    assert told.startswith(
+        f"{DAY} of {table.parent / 'predictions'}, version 0, declares epsilon 0"
+    )
+    assert "declares nothing" in said(TABLE)
+    assert "no column 'p_tomorrow'" in said(TABLE.replace("p_today", "p_tomorrow"))
+    assert "is no Delta table" in said(TABLE.replace("predictions", "elsewhere"))
+
+
+def test_the_settings_say_what_the_label_column_holds(tmp_path):
+    by = '{ privatised_by = { name = "randomized_response", parameters = { epsilon = 1.0 } } }'
+    for said in ('"secret"', by):
+        read = load_settings(settings_in(tmp_path, f"{TABLE}label_state = {said}\n"))
+        assert read.models[0].scores.label_state is not None
+    with pytest.raises(SettingsError, match=r"label_state"):
+        load_settings(settings_in(tmp_path, f'{TABLE}label_state = "public"\n'))
+
+
+def test_the_tables_unit_is_the_plans(tmp_path):
+    settings = load_settings(settings_in(tmp_path, f'{TABLE}unit = "user_id"\n'))
+    assert settings.plan_of("ads").privacy_unit == "user_id"
