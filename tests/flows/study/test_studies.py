@@ -143,7 +143,7 @@ def test_what_the_paper_says_is_judged_by_the_numbers():
                 "epsilon": 4.0,
                 "fraction": 0.01,
                 "shift": [0.0, 0.001, 0.01],
-                "mean": [2.4, 0.05, late],
+                "mean": [2.4, 0.5, late],
             }
         )
 
