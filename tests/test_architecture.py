@@ -443,7 +443,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_568,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_894,
-    "tests": 61_801,
+    "tests": 61_833,
     "workers": 2_501,
     "workers/audit": 3_588,
     "workers/datasets": 700,
@@ -456,7 +456,7 @@ MOST_LINES = {
     "workers/release": 403,
     "workers/scan": 1_673,
     "workers/sources": 5_551,
-    "workers/training": 1_286,
+    "workers/training": 1_291,
     "workers/warehouse": 3_498,
 }
 MOST_WORDS_OF_PAGES = 78_850

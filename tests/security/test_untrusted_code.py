@@ -29,12 +29,9 @@ RUNS_CODE = re.compile(
 """What ruff finds (eval, shells, pickles, YAML), if it is excused; and what it does not find."""
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["return eval(x)  # noqa: S307", "np.load(path, allow_pickle=True)", "model.load_model(path)"],
-)
-def test_no_package_runs_what_it_reads(line):
-    assert RUNS_CODE.search(line)
+def test_no_package_runs_what_it_reads():
+    for line in ("eval(x)  # noqa: S307", "load(path, allow_pickle=True)", "one.load_model(path)"):
+        assert RUNS_CODE.search(line)
     found = {
         str(path.relative_to(ROOT))
         for package in PACKAGES

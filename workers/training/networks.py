@@ -5,10 +5,10 @@ what a mechanism leaves of them). JAX and optax are the extra `networks`, and ar
 when a network is trained. Texts are read as TF-IDF weights (`term_weights`).
 """
 
-import importlib
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -195,24 +195,29 @@ def _take(inputs: Inputs, rows: Any) -> Inputs:
     return the_jax().tree.map(lambda each: each[rows], inputs)
 
 
-def the_jax() -> Any:
-    """Return JAX, of the extra `networks`."""
-    return _of_the_extra("jax")
-
-
-def the_optax() -> Any:
-    """Return optax, of the extra `networks`."""
-    return _of_the_extra("optax")
-
-
-def _of_the_extra(name: str) -> Any:
+@contextlib.contextmanager
+def _of_the_extra() -> Iterator[None]:
     try:
-        return importlib.import_module(name)
+        yield
     except ImportError:
         raise TerminalError(
             "This study trains neural networks with JAX, which is not installed: install "
             "privaudit[networks]."
         ) from None
+
+
+def the_jax() -> Any:
+    """Return JAX, of the extra `networks`."""
+    with _of_the_extra():
+        import jax  # noqa: PLC0415
+    return jax
+
+
+def the_optax() -> Any:
+    """Return optax, of the extra `networks`."""
+    with _of_the_extra():
+        import optax  # noqa: PLC0415
+    return optax
 
 
 _TERM = re.compile(r"\b\w\w+\b")

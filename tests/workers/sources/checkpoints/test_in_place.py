@@ -10,7 +10,13 @@ import polars as pl
 import pytest
 
 from tests.support.audits import run_audits
-from tests.support.frameworks import Trained, put_trained
+from tests.support.frameworks import (
+    Trained,
+    put_trained,
+    rows_with_gaps,
+    train_lightgbm,
+    train_onnx,
+)
 from tests.support.in_place import (
     EMPTY_LAKE,
     PRIVACY,
@@ -320,6 +326,25 @@ def test_an_earlier_model_is_looked_for_as_far_back_as_in_the_lake(tmp_path):
     for back, nearest in ((8, None), (7, 7), (0, 7), (-1, 7), (1, 1), (3, 1)):
         put_file(tmp_path / f"{DAY - dt.timedelta(days=back)}.ubj")
         assert found() == (None if nearest is None else DAY - dt.timedelta(days=nearest))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lightgbm", "onnx"])
+def test_other_frameworks_files_say_what_they_are(tmp_path, kind):
+    learn = {"lightgbm": train_lightgbm, "onnx": train_onnx}[kind]
+    ending = {"lightgbm": "lgb", "onnx": "onnx"}[kind]
+    for seed, day in enumerate((EVE, DAY)):
+        frame = rows_with_gaps(800, seed=seed).with_columns(
+            ds=pl.lit(day), arm=pl.Series(["train", "train", "holdout", "train"] * 200)
+        )
+        deltalake.write_deltalake(str(tmp_path / "t"), frame, mode="append")
+        put_file(tmp_path / f"{day}.{ending}", learn(frame.filter(arm="train")).content)
+    table = labels(tmp_path / "t", label="late", columns={})
+    given = InPlace(table, paths(tmp_path, path=f"{tmp_path}/{{day}}.{ending}"))
+    row = audit(given).audit
+    assert (row.status, row.verdict) == ("evaluated", "undeclared"), row.reason
+    assert row.target_log_loss is not None
+    assert row.target_log_loss < 0.6  # it knows what it was trained for
 
 
 def test_a_model_that_names_no_features_has_its_frameworks_names(tmp_path):

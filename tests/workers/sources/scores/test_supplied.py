@@ -381,6 +381,16 @@ def test_a_table_that_is_not_there_and_a_day_that_it_lacks_are_said(tmp_path):
     assert "at version 7" in missing.reason
 
 
+def test_row_groups_of_other_days_alone_are_no_copies(tmp_path):
+    both = pl.concat([scored(seed=9, day=EVE), scored(leak=1.0)])
+    place = tmp_path / "scores"
+    place.mkdir()
+    both.write_parquet(place / "part.parquet", row_group_size=1_000)
+    row = audit(tables(place)).audit
+    assert row.status == "evaluated", row.reason
+    assert row.records == int((scored(leak=1.0)["split"] == "train").sum())
+
+
 def test_a_proxy_that_saw_the_day_accuses_nobody(tmp_path):
     frame = scored(20_000)
     train = pl.col("split") == "train"
