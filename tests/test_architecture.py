@@ -435,7 +435,7 @@ MOST_LINES = {
     "flows/publication": 202,
     "flows/report": 1_617,
     "flows/run": 1_532,
-    "flows/study": 4_355,
+    "flows/study": 4_358,
     "privcore": 231,
     "privcore/attacks": 7_482,
     "privcore/guarantees": 1_300,

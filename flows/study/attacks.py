@@ -9,7 +9,6 @@ saw: what it reads is how wrong the proxy is, or chance, and no leak.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -200,8 +199,9 @@ def _figures(tally: Tally) -> CellRow:
 def _best(
     records: int, guesses: NDArray[np.int64], correct: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    about: dict[str, Any] = {"delta": DELTA, "significance": SIGNIFICANCE}
-    return best_epsilon(records, guesses, correct, family=Gaussian(), **about)
+    return best_epsilon(
+        records, guesses, correct, family=Gaussian(), delta=DELTA, significance=SIGNIFICANCE
+    )
 
 
 def figure_ceiling(records: int, fractions: tuple[float, ...] = PAPER_FRACTIONS) -> float:

@@ -79,7 +79,10 @@ def _value(row: dict[str, str]) -> PrintedValue:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the paper, or the code that it cites, fixes for quantities with the words `of`."""
+    """What the paper, or the code that it cites, fixes, and what it is here.
+
+    Only quantities that have the words `of` depend on it.
+    """
 
     name: str
     paper: str
