@@ -153,10 +153,8 @@ def untested_sentence(
         control: tallies of the holdout records.
         features: where features are given; "" where none can be.
     """
-    lead, advice = (
-        holdout_lead(odds, control),
-        f": give the features in {features}" if features else "",
-    )
+    lead = holdout_lead(odds, control)
+    advice = f": give the features in {features}" if features else ""
     seen = (
         f"The target is right about holdout labels oftener than about training labels ({lead:.0f} "
         "standard errors). So it is if the two arms are swapped, and if it learned noisy labels by "

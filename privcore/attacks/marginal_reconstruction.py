@@ -13,8 +13,9 @@ one after the other, each with the parents that say most about it.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,15 +82,8 @@ class BayesianNetwork:
         Raises:
             InvalidInputError: a value out of its range, or known values that never occur together.
         """
-        factors = self._given(known)
-        for other in self._to_remove(known, column):
-            factors, joined = _joined(factors, other)
-            factors.append(_summed(joined, other))
-        found = _product(factors).values
-        total = found.sum(axis=1, keepdims=True)
-        if np.any(total <= 0.0):
-            raise InvalidInputError("known", sorted(known), "these values occur together")
-        return np.asarray(found / total)
+        found = self._summed_out(self._given(known), known, column)
+        return np.asarray(found / _possible(found.sum(axis=1, keepdims=True), known))
 
     def most_probable(self, known: Mapping[int, ArrayLike]) -> tuple[Integers, Floats]:
         """Return each record's most probable unknown columns together, and how probable they are.
@@ -104,20 +98,12 @@ class BayesianNetwork:
             Shape (records, columns), known columns as given; and shape (records,).
         """
         factors, steps = self._given(known), []
-        evidence = factors
+        total = _possible(self._summed_out(factors, known, None), known)
         for column in self._to_remove(known, None):
             factors, joined = _joined(factors, column)
             steps.append((column, joined))
-            place = 1 + joined.columns.index(column)
-            rest = tuple(other for other in joined.columns if other != column)
-            factors.append(_Factor(rest, joined.values.max(axis=place)))
+            factors.append(_without_column(joined, column, np.max))
         best = _product(factors).values
-        for column in self._to_remove(known, None):
-            evidence, joined = _joined(evidence, column)
-            evidence.append(_summed(joined, column))
-        total = _product(evidence).values
-        if np.any(total <= 0.0):
-            raise InvalidInputError("known", sorted(known), "these values occur together")
         records = np.arange(best.size)
         cells = np.zeros((best.size, len(self.tables)), dtype=np.int64)
         for column, values in known.items():
@@ -128,6 +114,15 @@ class BayesianNetwork:
             rows = records if len(moved) > 1 else np.zeros_like(records)
             cells[:, column] = np.argmax(moved[(rows, *at)], axis=1)
         return cells, np.asarray(np.minimum(best / total, 1.0))
+
+    def _summed_out(
+        self, factors: list[_Factor], known: Mapping[int, ArrayLike], kept: int | None
+    ) -> Floats:
+        """The product of factors, in which all unknown columns but one are summed out."""
+        for column in self._to_remove(known, kept):
+            factors, joined = _joined(factors, column)
+            factors.append(_without_column(joined, column, np.sum))
+        return _product(factors).values
 
     def _given(self, known: Mapping[int, ArrayLike]) -> list[_Factor]:
         """Each column's table at the records' known values."""
@@ -224,20 +219,24 @@ def _joined(factors: list[_Factor], column: int) -> tuple[list[_Factor], _Factor
 def _product(factors: list[_Factor]) -> _Factor:
     """The product of factors over all of their columns."""
     columns = tuple(sorted({column for factor in factors for column in factor.columns}))
-    values: Floats = np.ones((1,) * (1 + len(columns)))
+    given: list[Any] = []
     for factor in factors:
-        order = sorted(range(len(factor.columns)), key=factor.columns.__getitem__)
-        moved = factor.values.transpose(0, *(1 + place for place in order))
-        shape = [moved.shape[0], *(1 for _ in columns)]
-        for place, axis in enumerate(order):
-            shape[1 + columns.index(factor.columns[axis])] = moved.shape[1 + place]
-        values = values * moved.reshape(shape)
+        given += [factor.values, [0, *(1 + column for column in factor.columns)]]
+    values = np.einsum(*given, [0, *(1 + column for column in columns)])
     return _Factor(columns, values)
 
 
-def _summed(factor: _Factor, column: int) -> _Factor:
+def _without_column(factor: _Factor, column: int, how: Callable[..., Floats]) -> _Factor:
+    """The factor whose values are the sum, or the maximum, over a column."""
     rest = tuple(other for other in factor.columns if other != column)
-    return _Factor(rest, factor.values.sum(axis=1 + factor.columns.index(column)))
+    return _Factor(rest, how(factor.values, axis=1 + factor.columns.index(column)))
+
+
+def _possible(total: Floats, known: Mapping[int, ArrayLike]) -> Floats:
+    """The probability of each record's known values, if none is 0."""
+    if np.any(total <= 0.0):
+        raise InvalidInputError("known", sorted(known), "these values occur together")
+    return total
 
 
 _LEAST_PRIOR = 1e-6
@@ -304,7 +303,8 @@ class MarginalFit:
         total = 0.0
         for group in self._groups:
             parts = [relaxed[place[column]] for column in group.secret]
-            together = _outer(parts)
+            factors = [_Factor((index,), part) for index, part in enumerate(parts)]
+            together = _product(factors).values
             error, slope = group.error(together.reshape(self.records, -1))
             total += error
             pulled = slope.reshape(together.shape)
@@ -422,15 +422,6 @@ def _relaxed(flat: Floats, like: Sequence[Floats], ends: Sequence[int]) -> list[
         softmax(part.reshape(logits.shape), axis=1)
         for part, logits in zip(np.split(flat, ends), like, strict=True)
     ]
-
-
-def _outer(parts: Sequence[Floats]) -> Floats:
-    """Return the products of each record's columns' probabilities, shape (records, sizes...)."""
-    found = parts[0]
-    for part in itertools.islice(parts, 1, None):
-        expanded = part.reshape(len(part), *(1 for _ in found.shape[1:]), part.shape[1])
-        found = found[..., np.newaxis] * expanded
-    return found
 
 
 def _without(pulled: Floats, parts: Sequence[Floats], kept: int) -> Floats:

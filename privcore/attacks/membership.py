@@ -57,12 +57,9 @@ class CalibratedLossScore:
         self, target_losses: NDArray[np.float64], reference_losses: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the scores; all three arrays have shape (records,)."""
-        target = _vector("target_losses", target_losses)
-        reference = _same("reference_losses", reference_losses, target, "target_losses")
-        for name, losses in (("target_losses", target), ("reference_losses", reference)):
-            if not np.all(np.isfinite(losses)):
-                worst = float(losses[~np.isfinite(losses)][0])
-                raise InvalidInputError(name, worst, "a loss is a finite number")
+        given = {"target_losses": target_losses, "reference_losses": reference_losses}
+        largest = np.finfo(np.float64).max
+        target, reference = _of_both(-largest, largest, "a loss is a finite number", **given)
         return reference - target - self.threshold
 
 
@@ -128,9 +125,9 @@ class RmiaScore:
             InvalidInputError: probabilities that are NaN or outside [0, 1], shapes that differ, an
                 empty population, or a reference probability of 0 with slope 1, which has no ratio.
         """
-        ratio = self._ratio("target", target, "reference", reference)
+        ratio = self._ratio(target=target, reference=reference)
         population = self._ratio(
-            "population_target", population_target, "population_reference", population_reference
+            population_target=population_target, population_reference=population_reference
         )
         if population.size == 0:
             raise InvalidInputError("population_target", (0,), "the population has records")
@@ -139,37 +136,26 @@ class RmiaScore:
         scores: NDArray[np.float64] = logit(share) - logit(self.threshold)
         return scores
 
-    def _ratio(
-        self,
-        target_name: str,
-        target: NDArray[np.float64],
-        reference_name: str,
-        reference: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def _ratio(self, **given: NDArray[np.float64]) -> NDArray[np.float64]:
         """Likelihood of every record under the target, over its likelihood without knowing."""
-        rule = "a probability lies in [0, 1]"
-        target = checked(target_name, _vector(target_name, target), 0.0, 1.0, rule)
-        reference = _same(reference_name, reference, target, target_name)
-        checked(reference_name, reference, 0.0, 1.0, rule)
+        target, reference = _of_both(0.0, 1.0, "a probability lies in [0, 1]", **given)
         mean = ((1.0 + self.slope) * reference + (1.0 - self.slope)) / 2.0
         if np.any(mean == 0.0):
             rule = "with slope 1 a record that the reference holds impossible has no ratio"
-            raise InvalidInputError(reference_name, 0.0, rule)
+            raise InvalidInputError(list(given)[1], 0.0, rule)
         return target / mean
 
 
-def _vector(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if values.ndim != 1:
-        raise InvalidInputError(name, values.shape, "it has one value per record")
-    return values.astype(np.float64)
-
-
-def _same(
-    name: str, values: NDArray[np.float64], other: NDArray[np.float64], other_name: str
-) -> NDArray[np.float64]:
-    if values.shape != other.shape:
-        raise InvalidInputError(name, values.shape, f"it has {other_name}'s shape, {other.shape}")
-    return values.astype(np.float64)
+def _of_both(
+    low: float, high: float, rule: str, /, **given: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two sides' values, one per record, if all of them lie in [low, high]."""
+    (name, one), (other_name, other) = given.items()
+    if one.ndim != 1:
+        raise InvalidInputError(name, one.shape, "it has one value per record")
+    if other.shape != one.shape:
+        raise InvalidInputError(other_name, other.shape, f"it has the shape of {name}, {one.shape}")
+    return checked(name, one, low, high, rule), checked(other_name, other, low, high, rule)
 
 
 def membership_inference(
@@ -225,10 +211,8 @@ def membership_inference(
     >>> tally.correct.sum(axis=1).tolist()
     [2, 2]
     """
-    members, nonmembers = _scores("members", members), _scores("nonmembers", nonmembers)
-    if nonmembers.shape != members.shape:
-        rule = f"there is one per member, so their shape is {members.shape}"
-        raise InvalidInputError("nonmembers", nonmembers.shape, rule)
+    scores = {"members": members, "nonmembers": nonmembers}
+    members, nonmembers = _of_both(-np.inf, np.inf, "a score is a number", **scores)
     pairs = np.stack([nonmembers, members], axis=1)
     cells = outcome_cells(pairs, np.ones(members.size, dtype=np.int64))
     deal = Deal(
@@ -238,12 +222,6 @@ def membership_inference(
         streams=record_streams(members.size, key=key, indices=indices),
     )
     return replay(deal, repetitions=repetitions)
-
-
-def _scores(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if values.ndim != 1:
-        raise InvalidInputError(name, values.shape, "it has one score per record")
-    return checked(name, values, -np.inf, np.inf, "a score is a number")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,8 +34,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from privcore.exceptions import InvalidInputError
-
 _REGULARIZATION = 3.0
 """As many records without anything left are added to each leaf."""
 
@@ -232,12 +230,14 @@ def _say(
 _BORDERS = 64
 _BLOCK = 512  # records whose features and sums stay in the fastest cache
 _TOGETHER = 5  # trees whose leaves are added at once
-_MOST_LEVELS = 8
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 class TreeSize(NamedTuple):
-    """The number of trees, the levels of each, and the share of a leaf that they say."""
+    """The number of trees, the levels of each (1 to 8), and the share of a leaf that they say.
+
+    The share is above 0 and at most 1: above it, sums of what is left could overflow.
+    """
 
     trees: int
     levels: int
@@ -287,14 +287,7 @@ class ObliviousTrees:
             columns: shape (features, records), NaN where a value is missing: it lies below all.
             outputs: shape (records, outputs).
             size: of the trees.
-
-        Raises:
-            InvalidInputError: trees of more than 8 levels, or that say more than is left.
         """
-        if not 1 <= size.levels <= _MOST_LEVELS:
-            raise InvalidInputError("levels", size.levels, f"there are 1 to {_MOST_LEVELS}")
-        if not 0.0 < size.rate <= 1.0:  # above it, sums of what is left could overflow
-            raise InvalidInputError("rate", size.rate, "it is above 0 and at most 1")
         found = [_borders(column) for column in columns]
         used = np.array([place for place, some in enumerate(found) if some.size], dtype=np.int64)
         alike = bool((outputs == outputs[:1]).all())

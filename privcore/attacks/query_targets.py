@@ -192,10 +192,8 @@ def probe_column(
         asked = np.flatnonzero(in_left)
         in_right[asked] = any_record(adversary, right.take(asked))
         group = np.concatenate([group[in_left], group[in_right]])
-        low, high = (
-            np.concatenate([low[in_left], middle[in_right]]),
-            np.concatenate([middle[in_left], high[in_right]]),
-        )
-    found = np.concatenate(leaves, axis=1)
-    found = found[:, np.lexsort((found[1], found[0]))]
-    return found[0], found[1]
+        high = np.concatenate([middle[in_left], high[in_right]])
+        low = np.concatenate([low[in_left], middle[in_right]])
+    group, cells = np.concatenate(leaves, axis=1)
+    order = np.lexsort((cells, group))
+    return group[order], cells[order]

@@ -1,9 +1,7 @@
 """Evidence: all that an audit says about the privacy loss, as one object, from tallies."""
 
 import dataclasses
-import functools
 import math
-import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +123,7 @@ def read_evidence(
         for tally in (tallies.game, tallies.control_game)
     )
     members, bets = claim.secret is Secret.MEMBERSHIP, tallies.bet_on
-    records = _sum(tallies.odds).records if members else tallies.game.records
+    records = sum(tallies.odds, OddsTally.zero()).records if members else tallies.game.records
     held = sum(odds.records for odds in tallies.control_odds)
     misled = None if members else misled_pvalue(bets)
     doubtful = proxy_doubtful or (misled is not None and misled <= MISLED)
@@ -135,7 +133,7 @@ def read_evidence(
     def if_proxy_right(odds: tuple[OddsTally, ...], records: int, choices: float) -> float | None:
         if members:
             return None
-        predictions = _sum(odds).predictions(shift=claim.shift)
+        predictions = sum(odds, OddsTally.zero()).predictions(shift=claim.shift)
         paid = stakes_for(claim, records=records, choices=choices, classes=tallies.classes)
         return paid.in_claim(bets_epsilon_lower(predictions, stakes=paid))
 
@@ -208,7 +206,9 @@ def _design(
 ) -> MatchedRecords:
     """Return what is bet on: pairs for membership, else matched records."""
     if members:
-        training, control = _sum(tallies.odds), _sum(tallies.control_odds)
+        training, control = (
+            sum(arm, OddsTally.zero()) for arm in (tallies.odds, tallies.control_odds)
+        )
         # A pair pays for delta once, and there are no more than records of the smaller arm.
         paying = min(training.records, held)
         return PairedRecords(pair(training, control, random=random), records=paying)
@@ -274,10 +274,6 @@ def _tested(log_wealth: float, price: float) -> tuple[float, float]:
     pvalue = min(1.0, math.exp(-max(log_wealth, 0.0)) + price)
     evalue = math.exp(min(log_wealth, 700.0))
     return pvalue, min(evalue, 1.0 / price) / 2.0 if price else evalue
-
-
-def _sum(odds: tuple[OddsTally, ...]) -> OddsTally:
-    return functools.reduce(operator.add, odds)
 
 
 MISLED = 1e-3

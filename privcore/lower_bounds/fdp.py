@@ -1,7 +1,7 @@
 """Lower bound on the privacy loss from a guessing adversary's success."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Family, Gaussian, Guarantee, check_delta
@@ -59,9 +59,9 @@ def epsilon_lower(
 
 
 def best_epsilon(
-    records: ArrayLike,
-    guesses: ArrayLike,
-    correct: ArrayLike,
+    records: int,
+    guesses: NDArray[np.int64],
+    correct: NDArray[np.int64],
     *,
     family: Family,
     delta: float,
@@ -71,7 +71,7 @@ def best_epsilon(
     """Return per repetition the largest `epsilon_lower` over its fractions.
 
     Args:
-        records: records in the game; a number, or an array of that number everywhere.
+        records: records in the game.
         guesses: shape (repetitions, fractions).
         correct: shape (repetitions, fractions).
         family: as for `epsilon_lower`, like all the rest; `significance` is spent on *each*
@@ -86,28 +86,17 @@ def best_epsilon(
         parameter so far costs one test.
 
     Raises:
-        InvalidInputError: as `epsilon_lower`, shapes that differ, counts that are not whole, or
-            records that differ.
+        InvalidInputError: as `epsilon_lower`, or shapes that differ.
     """
-    # Whole, in one order: the kernel would be compiled anew for each layout.
-    guessed, right = (
-        np.ascontiguousarray(np.atleast_2d(_whole(name, counts)))
-        for name, counts in (("guesses", guesses), ("correct", correct))
-    )
-    played = np.unique(_whole("records", records))
-    if played.size != 1:
-        raise InvalidInputError(
-            "records", played, "all repetitions and fractions of a game are of the same records"
-        )
-    count = int(played[0])
-    if guessed.shape != right.shape:
-        raise InvalidInputError(
-            "correct", right.shape, f"it has the shape of guesses, {guessed.shape}"
-        )
-    check_counts(count, guessed, right)
+    if guesses.shape != correct.shape:
+        rule = f"it has the shape of guesses, {guesses.shape}"
+        raise InvalidInputError("correct", correct.shape, rule)
+    check_counts(records, guesses, correct)
     check_claim(family, delta, significance, shift)
     tradeoff = family.member(0.0, delta=delta).kernel()
-    parameters = best_rejected(count, guessed, right, significance, shift, tradeoff)
+    # In one order: the kernel would be compiled anew for each layout.
+    counts = np.ascontiguousarray(guesses), np.ascontiguousarray(correct)
+    parameters = best_rejected(records, *counts, significance, shift, tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
     return np.array(values)
 
@@ -143,13 +132,6 @@ def claim_pvalue(
         else:
             low = middle
     return float(np.exp(high))
-
-
-def _whole(name: str, counts: ArrayLike) -> NDArray[np.int64]:
-    given = np.asarray(counts)
-    if not np.array_equal(given, np.floor(given)):  # NaN equals nothing
-        raise InvalidInputError(name, counts, "counts are whole numbers")
-    return given.astype(np.int64)
 
 
 def check_counts(

@@ -39,10 +39,6 @@ from privcore.attacks.student import MOST_CLASSES
 from privcore.exceptions import InvalidInputError
 from privcore.mechanisms.parameter_checks import check_labels, check_pair
 
-_SMALLEST = 1e-6  # a probability below this says no more than this
-_LOOKED_AT = 1 << 16
-"""Rows of an arm whose probabilities are compared with labels in other orders of the classes."""
-
 
 class Arm(NamedTuple):
     """Probabilities of both models for the records of one arm, their labels and their features.
@@ -190,19 +186,14 @@ def check_number(name: str, value: object, *, least: float, below: float) -> Non
 
 
 def exchanged_sentence(training: CheckedArm, control: CheckedArm) -> str:
-    """Say that probabilities fit the labels in another order of the classes; "" where they don't.
-
-    The first rows of each arm are looked at.
-    """
-    labels = np.concatenate([training.labels[:_LOOKED_AT], control.labels[:_LOOKED_AT]])
-    orders = {}
-    for role in ("target", "proxy"):
-        both = [getattr(arm, role)[:_LOOKED_AT] for arm in (training, control)]
-        orders[role] = better_order(np.concatenate(both), labels)
-    roles = [f"{role}'s" for role, order in orders.items() if order is not None]
+    """Say that probabilities fit labels in another order of the classes; "" where they do not."""
+    labels, *said = _both(training, control, "labels", "target", "proxy")
+    orders = [better_order(each, labels) for each in said]
+    named = zip(("target's", "proxy's"), orders, strict=True)
+    roles = [role for role, order in named if order is not None]
     if not roles:
         return ""
-    order = orders["target"] or orders["proxy"] or ()
+    order = orders[0] or orders[1] or ()
     return exchanged_words(roles, [str(place) for place in order]) + (
         "give columns and labels that name the classes in one order."
     )
@@ -226,8 +217,6 @@ def _numbers(name: str, values: Any) -> NDArray[np.float64]:
     _check_there(name, values)
     try:
         array = np.asarray(values)
-        if array.dtype.kind == "c":
-            array = np.asarray(values, dtype=object)  # whose parts are no float each
         if array.dtype == object and array.ndim == 1 and len(array):
             array = np.stack([np.asarray(row, dtype=np.float64) for row in array])
         return np.asarray(array, dtype=np.float64)
@@ -284,10 +273,10 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
     none: an honest model would be accused. So are records with nearly the same numbers in all
     columns. *Does not see* persons whom neither tells.
     """
-    if training.context is None or control.context is None:
+    if training.context is None:
         return ""
     sums = _sums(training, control)
-    both = _of_both(training.context, control.context)
+    (both,) = _both(training, control, "context")
     for place in range(min(both.shape[1], _COLUMNS)):
         if ValueSketch.of(hashed_numbers(both[:, place], ""), sums).divided_alike():
             return (
@@ -313,10 +302,10 @@ def held_together_sentence(training: CheckedArm, control: CheckedArm) -> str:
 
 def made_distinct_sentence(training: CheckedArm, control: CheckedArm) -> str:
     """Say that records of one arm were made distinct; "" where it does not look so."""
-    if training.context is None or control.context is None:
+    if training.context is None:
         return ""
-    sums = _sums(training, control)
-    sketch = ValueSketch.of(_hashed(_of_both(training.context, control.context)), sums)
+    (context,) = _both(training, control, "context")
+    sketch = ValueSketch.of(_hashed(context), _sums(training, control))
     classes = training.target.shape[1]
     expected = sketch.made_distinct(classes)
     return "" if expected is None else distinct_sentence(classes, expected)
@@ -324,12 +313,10 @@ def made_distinct_sentence(training: CheckedArm, control: CheckedArm) -> str:
 
 def twice_sentence(training: CheckedArm, control: CheckedArm) -> str:
     """Say that records may be there twice; "" where it does not look so."""
-    arms = (training, control)
     # The target's answers would tell labels: of forests, rows with equal ones have equal labels.
-    seen = [
-        arm.proxy if arm.context is None else np.hstack([arm.proxy, arm.context]) for arm in arms
-    ]
-    share = ValueSketch.of(_hashed(_of_both(*seen)), _sums(*arms)).repeated()
+    roles = ("proxy",) if training.context is None else ("proxy", "context")
+    seen = np.hstack(_both(training, control, *roles))
+    share = ValueSketch.of(_hashed(seen), _sums(training, control)).repeated()
     if not share:
         return ""
     alike = "predictions" if training.context is None else "features"
@@ -346,9 +333,7 @@ def one_model_sentence(training: CheckedArm, control: CheckedArm) -> str:
 
     What the target knows the proxy then knows, too, and nothing is told apart.
     """
-    target, proxy = (
-        _of_both(getattr(training, name), getattr(control, name)) for name in ("target", "proxy")
-    )
+    target, proxy = _both(training, control, "target", "proxy")
     if len(target) < _TO_COMPARE or float(np.abs(target - proxy).max()) > _SAME:
         return ""
     return (
@@ -358,9 +343,7 @@ def one_model_sentence(training: CheckedArm, control: CheckedArm) -> str:
 
 
 def _sums(training: CheckedArm, control: CheckedArm) -> NDArray[np.int64]:
-    labels, proxy = (
-        _of_both(getattr(training, name), getattr(control, name)) for name in ("labels", "proxy")
-    )
+    labels, proxy = _both(training, control, "labels", "proxy")
     seen = min(len(training.labels), _ROWS)
     return row_sums(labels, np.arange(len(labels)) < seen, proxy)
 
@@ -372,8 +355,10 @@ def _hashed(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     return found
 
 
-def _of_both(training: NDArray[Any], control: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([training[:_ROWS], control[:_ROWS]])
+def _both(training: CheckedArm, control: CheckedArm, *roles: str) -> list[NDArray[Any]]:
+    """Return what the first rows of both arms are in each role, training's before the control's."""
+    arms = (training, control)
+    return [np.concatenate([getattr(arm, role)[:_ROWS] for arm in arms]) for role in roles]
 
 
 Groups = tuple[NDArray[np.int64], NDArray[np.int64], int]

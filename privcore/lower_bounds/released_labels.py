@@ -212,8 +212,8 @@ class Thinning:
         wealth: Floats = gap * right - self.rows * np.log1p(self.rate * np.expm1(gap))
         return wealth
 
-    def sees_from(self, *, often: float = 0.8) -> float:
-        """Return the least randomized response that `kept` refutes so often; infinite if none.
+    def sees_from(self) -> float:
+        """Return the least randomized response that `kept` refutes in 4 of 5; infinite if none.
 
         It follows from the counts of true labels alone. Randomized response over all K classes of
         the table keeps a label with chance e^epsilon/(e^epsilon + K - 1) wherever it lies, so the
@@ -226,7 +226,7 @@ class Thinning:
         needed = max(math.ceil(rows * rate + 1.0), int(binom.isf(share, rows, rate)) + 1)
         if needed > rows:
             return math.inf
-        kept = float(betaincinv(needed, rows - needed + 1, often))
+        kept = float(betaincinv(needed, rows - needed + 1, 0.8))
         odds = math.log(kept) - math.log1p(-kept) if kept < 1.0 else math.inf
         return odds + math.log(_classes(self.records) - 1)
 

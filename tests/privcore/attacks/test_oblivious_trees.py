@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from privcore.attacks.oblivious_trees import ObliviousTrees, TreeSize, _borders, boost
-from tests.support.refusals import refused
 
 SMALL = TreeSize(6, levels=3, rate=0.3)
 ADDED = 3.0  # records without anything left, in each leaf
@@ -160,15 +159,6 @@ def test_borders_tell_rare_values_apart_beside_a_frequent_one():
 )
 def test_where_there_is_nothing_to_learn_there_are_no_trees(columns, outputs):
     assert ObliviousTrees.fit(columns.astype(np.float32), outputs, SMALL) is None
-
-
-@pytest.mark.parametrize(
-    ("levels", "rate", "rule"),
-    [(levels, 0.1, "there are 1 to 8") for levels in (0, 9)]
-    + [(3, rate, "above 0 and at most 1") for rate in (0.0, -0.1, 1.01, np.nan)],
-)
-def test_sizes_of_trees_that_cannot_be_are_refused(levels, rate, rule):
-    refused(rule, ObliviousTrees.fit, rows(1), outputs_of(rows(1), 1), TreeSize(1, levels, rate))
 
 
 def test_threads_fit_the_same_trees_side_by_side():

@@ -302,22 +302,12 @@ def test_bad_input_is_named(change, message):
     counts = [arguments.pop(name) for name in ("records", "guesses", "correct")]
     refused(message, epsilon_lower, *counts, **arguments)
     with pytest.raises(InvalidInputError):
-        best_epsilon(counts[0], [[counts[1]]], [[counts[2]]], **arguments)
+        best_epsilon(counts[0], *(np.array([[count]]) for count in counts[1:]), **arguments)
 
 
-def test_records_may_be_an_array_of_one_number():
-    guesses, correct = np.array([[10, 20], [10, 20]]), np.array([[10, 15], [9, 18]])
-    named = {"family": ApproxDP(), "delta": 1e-5}
-    best = best_epsilon(np.full((2, 2), 100), guesses, correct, **named)
-    np.testing.assert_array_equal(best, best_epsilon(100, guesses, correct, **named))
-    refused("the same records", best_epsilon, [[100, 200], [100, 100]], guesses, correct, **named)
-    for counts in (
-        (100.5, guesses, correct),
-        (100, guesses + 0.5, correct),
-        (100, guesses, [[np.nan]]),
-    ):
-        refused("whole numbers", best_epsilon, *counts, **named)
-    refused("shape of guesses", best_epsilon, 9, [[1, 2]], [[1]], **named)
+def test_counts_of_other_shapes_and_families_that_are_no_guarantees_are_named():
+    counts = np.array([[1, 2]]), np.array([[1]])
+    refused("shape of guesses", best_epsilon, 9, *counts, family=PureDP(), delta=0.0)
     refused("this is a family", claim_pvalue, 9, 2, 1, guarantee=PureDP())
     refused("at least 0", PureDP, -1.0)
 

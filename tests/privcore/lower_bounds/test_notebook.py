@@ -83,7 +83,6 @@ LABELS = np.array([0, 1, 0, 1])
     ("change", "message"),
     [
         ({"target": HALF * np.nan}, "target is nan"),
-        ({"target": HALF + 0j}, "of numbers, one row for each record"),
         (
             {"proxy": HALF[:3]},
             r"shape of training.proxy is \(3, 2\), but training.target has the shape",
@@ -425,7 +424,6 @@ def test_models_are_asked_and_their_classes_looked_up():
     [
         ({"today": object()}, "today is 'object', but it has predict_proba"),
         ({"yesterday": Model(np.ones(3), [1, 0])}, r"classes of yesterday is \[1, 0\]"),
-        ({"today": Model(np.ones(3), [1, 1])}, "each class is named once"),
         ({"labels": np.full(2_500, 7)}, "labels is 7, but the models' classes are"),
         ({"holdout": np.zeros(2_500)}, "holdout is 'float64 of shape"),
         ({"holdout": np.zeros(2_500, dtype=bool)}, "true for some rows and not for all"),

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from privcore.guarantees import ApproxDP, Gaussian, PureDP, RandomizedResponseAccount, Relation
+from privcore.guarantees import ApproxDP, Gaussian, PureDP, Relation
 from privcore.lower_bounds import Secret
+from privcore.mechanisms import RandomizedResponse
 from tests.simulate import assert_rate_at_most
 from tests.support.audits import audited, recorded
 from tests.support.lake import (
@@ -356,7 +357,7 @@ def test_responses_that_training_learns_by_heart_accuse_nobody(tmp_path):
     for seed, (day, parameters) in enumerate(((EVE, {"iterations": 20, "depth": 2}), (DAY, heart))):
         random, frame = np.random.default_rng(seed), label_rows(4000, seed=seed)
         secret = (frame["delay"].to_numpy() > 0.0).astype(np.int64)
-        keep = RandomizedResponseAccount(1.0, 2).keep_probability
+        keep = RandomizedResponse(1.0, 2).keep_probability
         column = np.where(random.random(secret.size) < keep, secret, 1 - secret)
         put_labels(lake, day, frame.with_columns(late=pl.Series(column)), row_group_size=4096)
         put_model(lake, day, privacy=declared(1.0, mechanism=RESPONSE), parameters=parameters)
