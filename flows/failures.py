@@ -39,22 +39,17 @@ def in_one_sentence(error: BaseException) -> str:
     return f"{said[: limits.REASON_CHARACTERS]}..." if cut else said
 
 
-def in_a_record(error: BaseException) -> str:
-    """Return what went wrong without a library's own words, which may quote the data."""
-    full = _full_disk(error)
-    if full is not None:
-        return full
-    return f"The run ended with {type(error).__name__}: its message is on the run's standard error."
-
-
 def without_data(error: BaseException) -> str:
     """Return what went wrong, for pages of Prefect: a library's own words may quote the data.
 
     Those of the operating system quote paths.
     """
-    return (
-        in_one_sentence(error) if isinstance(error, (AuditError, OSError)) else in_a_record(error)
+    if isinstance(error, (AuditError, OSError)):
+        return in_one_sentence(error)
+    ended = (
+        f"The run ended with {type(error).__name__}: its message is on the run's standard error."
     )
+    return _full_disk(error) or ended
 
 
 def _full_disk(error: BaseException) -> str | None:

@@ -1,25 +1,7 @@
-"""Files in folders that others may write to: replaced as a whole, and read only where plain."""
+"""Files that are replaced as a whole."""
 
 import os
 import pathlib
-
-from workers.plain_files import open_plain
-
-LARGEST = 64 << 20
-"""The most bytes of a file that are read."""
-
-
-def read_plain(path: pathlib.Path) -> bytes | None:
-    """Return what a plain file of at most `LARGEST` bytes holds; None of anything else.
-
-    A pipe would be waited for, a link leads elsewhere, and a folder is no file.
-    """
-    try:
-        with open_plain(path, flags=os.O_NOFOLLOW) as stream:
-            content = stream.read(LARGEST + 1)
-    except OSError:
-        return None
-    return content if len(content) <= LARGEST else None
 
 
 def replace_file(path: pathlib.Path, content: bytes) -> None:

@@ -6,10 +6,9 @@ have seen stands in the row. The first step of a reason is the same wherever it 
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import polars as pl
 
@@ -20,6 +19,7 @@ from workers.lake.manifest import MAX_EPSILON, POLICY
 from workers.warehouse.model_verdict import SOON
 from workers.warehouse.nights_together import AuditedNight
 from workers.warehouse.schema import AuditRow
+from workers.warehouse.table_row import typed_rows
 
 
 class Role(StrEnum):
@@ -352,7 +352,7 @@ def with_next_steps(audits: pl.DataFrame) -> pl.DataFrame:
 
     Of one model the newest comes first.
     """
-    cards = [card for _, card in cards_of(audits)]
+    cards = cards_of(audits)
     ranks = [rank_of(card.verdict, card.code) for card in cards]
     return (
         audits.with_columns(
@@ -365,20 +365,9 @@ def with_next_steps(audits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def cards_of(audits: pl.DataFrame) -> Iterator[tuple[dict[str, Any], Card]]:
-    """Yield each row with its card.
-
-    Args:
-        audits: current records as `with_windows` returns them. Columns that no record has are
-            passed over; a NaN counts as no figure.
-    """
-    for row in audits.iter_rows(named=True):
-        given = {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in row.items()
-            if name in AuditedNight.model_fields
-        }
-        yield row, card_of(AuditedNight.model_validate(given))
+def cards_of(audits: pl.DataFrame) -> list[Card]:
+    """Return the card of each current record, as `with_windows` returns them."""
+    return [card_of(night) for night in typed_rows(AuditedNight, audits)]
 
 
 def exit_code(words: Iterable[tuple[Verdict, ReasonCode | None]], *, strict: bool = False) -> int:

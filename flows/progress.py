@@ -28,30 +28,31 @@ class Wait:
 Listener = Callable[[str, int, int], None]
 WaitListener = Callable[[Sequence[Wait], int], None]
 
-_LISTENER: ContextVar[Listener | None] = ContextVar("privaudit_progress", default=None)
-_WAIT_LISTENER: ContextVar[WaitListener | None] = ContextVar("privaudit_waits", default=None)
+
+def _nobody(*_: object) -> None:
+    """Hear nothing."""
+
+
+_LISTENERS: ContextVar[tuple[Listener, WaitListener]] = ContextVar(
+    "privaudit_progress", default=(_nobody, _nobody)
+)
 
 
 @contextmanager
-def listening(listener: Listener, waits: WaitListener | None = None) -> Iterator[None]:
+def listening(listener: Listener, waits: WaitListener = _nobody) -> Iterator[None]:
     """Have a listener called for every announcement in the block."""
-    token, token_of_waits = _LISTENER.set(listener), _WAIT_LISTENER.set(waits)
+    token = _LISTENERS.set((listener, waits))
     try:
         yield
     finally:
-        _LISTENER.reset(token)
-        _WAIT_LISTENER.reset(token_of_waits)
+        _LISTENERS.reset(token)
 
 
 def announce_waits(waits: Sequence[Wait], models: int) -> None:
-    """Call the listener, if there is one: a night of many models waits for these."""
-    listener = _WAIT_LISTENER.get()
-    if listener is not None:
-        listener(waits, models)
+    """Call the listener: a night of many models waits for these."""
+    _LISTENERS.get()[1](waits, models)
 
 
 def announce(what: str, done: int, total: int) -> None:
-    """Call the listener, if there is one: `done` of `total` parts of something are done."""
-    listener = _LISTENER.get()
-    if listener is not None:
-        listener(what, done, total)
+    """Call the listener: `done` of `total` parts of something are done."""
+    _LISTENERS.get()[0](what, done, total)

@@ -63,13 +63,6 @@ def problems(error: ValidationError, of: type[BaseModel]) -> tuple[str, ...]:
     )
 
 
-def toml_hint(text: str) -> str:
-    """Return what may be wrong with a text that is no TOML, where it is the usual slip."""
-    if _SHORT_TIME.search(text):
-        return " (a time of day is written with its seconds: deadline = 09:00:00)"
-    return ""
-
-
 def _problem(problem: Any, of: type[BaseModel]) -> str:
     place: tuple[str | int, ...] = problem["loc"]
     key = ".".join(str(part) for part in place)
@@ -264,8 +257,9 @@ def _with_absolute_paths(part: StrictModel, folder: pathlib.Path) -> StrictModel
     }
     if isinstance(part, TablePlace) and not (part.catalog or getattr(part, "query", None)):
         changed["table"] = absolute(folder, part.table)
-    if (key := getattr(part, "holdout_key_file", None)) is not None:
-        changed["holdout_key_file"] = absolute(folder, key)
+    for name in ("holdout_key_file", "statements", "key_file"):
+        if (place := getattr(part, name, None)) is not None:
+            changed[name] = absolute(folder, place)
     own = str(folder).replace("{", "{{").replace("}", "}}")  # a folder's braces are its own
     for name in ("path", "ready"):
         template = getattr(part, name, None)
@@ -290,8 +284,6 @@ def absolute(folder: pathlib.Path, place: str) -> str:
 
 FILE = "privaudit.toml"
 VARIABLE = "PRIVAUDIT_CONFIG"
-_MOST = 1 << 22
-"""Bytes that are read of the file, which a person who starts a flow may name."""
 _NAMED = 10
 """The most models that are named where one was asked for that is not listed."""
 
@@ -354,15 +346,6 @@ class PublicationSettings(StrictModel):
     """File of mode 600 with the key of the noise."""
     key: SecretStr | None = None
     """The key itself; keep it in PRIVAUDIT_PUBLICATION__KEY."""
-
-    def with_absolute_paths(self, folder: pathlib.Path) -> Self:
-        """Return these settings with whole paths."""
-        changes = {
-            name: absolute(folder, given)
-            for name in ("statements", "key_file")
-            if (given := getattr(self, name)) is not None
-        }
-        return self.model_copy(update=changes)
 
 
 class TogetherSettings(StrictModel):
@@ -556,7 +539,7 @@ def load_settings(given: str | os.PathLike[str] | None = None) -> Settings:
     models = tuple(
         with_absolute_paths(model, folder, lake=places["lake"]) for model in settings.models
     )
-    publication = settings.publication and settings.publication.with_absolute_paths(folder)
+    publication = settings.publication and _with_absolute_paths(settings.publication, folder)
     return settings.model_copy(update={**places, "models": models, "publication": publication})
 
 
@@ -567,10 +550,7 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
         if not named:
             _check_owner(path)
         with open_plain(path) as file:
-            content = file.read(_MOST + 1)
-        if len(content) > _MOST:
-            raise SettingsError(f"{path} has over {_MOST:,} bytes: it is no settings file.")
-        text = content.decode("utf-8")
+            text = file.read().decode("utf-8")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise SettingsError(
@@ -580,7 +560,9 @@ def _content(path: pathlib.Path, *, named: bool) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}{toml_hint(text)}.") from None
+        hint = " (a time of day is written with its seconds: deadline = 09:00:00)"
+        slip = hint if _SHORT_TIME.search(text) else ""
+        raise SettingsError(f"{path} is not valid TOML: {error}{slip}.") from None
 
 
 def _check_owner(path: pathlib.Path) -> None:

@@ -13,17 +13,13 @@ from io import BufferedReader
 from privcore.exceptions import TerminalError
 
 
-def open_plain(path: pathlib.Path, *, flags: int = 0) -> BufferedReader:
-    """Return a plain file, opened to read its bytes.
-
-    Args:
-        path: of the file; links are followed.
-        flags: more of `os.open`.
+def open_plain(path: pathlib.Path) -> BufferedReader:
+    """Return a plain file, opened to read its bytes; links are followed.
 
     Raises:
         OSError: it cannot be opened, or is a pipe, a device or a folder.
     """
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     kind = os.fstat(opened).st_mode
     if not stat.S_ISREG(kind):
         os.close(opened)

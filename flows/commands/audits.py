@@ -279,7 +279,7 @@ def _print_committed(
     counts = pl.col("audit_id").is_in(counting["audit_id"].implode())
     asked = stored.filter(pl.col("exploratory").fill_null(value=False) | ~counts)
     print_audits(audits, as_json=as_json)
-    for _, card in cards_of(audits) if one else ():
+    for card in cards_of(audits) if one else ():
         step = f"Next ({card.step.role}): {card.step.text}"
         say(card.figures, card.odds, step, aside=as_json)
     faults = {row.detail: row for row in reversed(rows) if row.verdict == Verdict.FAILED}

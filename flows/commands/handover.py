@@ -156,7 +156,7 @@ def _write_page(audit_id: str, out: pathlib.Path | None, config: pathlib.Path | 
         (night,) = typed_rows(AuditedNight, audited_nights(warehouse, [whole]))
         shared = shared_labels(warehouse, night.day, settings.together)
         today = dt.datetime.now(dt.UTC).date()
-        blocks = blocks_of(night, settings.policy, today, shared_by([night.model], shared))
+        blocks = blocks_of(night, settings.policy, today, shared_by(night.model, shared))
         named = f"{page_name(night.model).removesuffix('.html')}-{night.day}.html"
         html = (out or pathlib.Path(named)).with_suffix(".html")
         _write(html, audit_page(night, blocks).encode())

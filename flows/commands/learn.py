@@ -123,7 +123,7 @@ def _explain_audit(audit_id: str, config: ConfigOption, *, as_json: bool) -> Non
 
     _, warehouse = open_warehouse(config)
     whole = warehouse.whole_id(audit_id)
-    ((_, card),) = cards_of(audited_nights(warehouse, [whole]))
+    (card,) = cards_of(audited_nights(warehouse, [whole]))
     say(not_the_days(warehouse, whole), aside=as_json)
     if as_json:
         typer.echo(json_text(dataclasses.asdict(card)))

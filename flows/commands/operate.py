@@ -262,7 +262,6 @@ def manifest(
     epsilon: float | None = None,
     delta: float = 0.0,
     unit: str = "record",
-    declared_by: str = "",
     schema: bool = False,
 ) -> None:
     """Print a manifest.json for a model file, with every field, to be looked through and stored.
@@ -285,7 +284,6 @@ def manifest(
         epsilon: Declared epsilon, if any.
         delta: Delta of the declaration.
         unit: Unit that the guarantee protects: a record, or a person's column.
-        declared_by: Person or team that makes the declaration.
         schema: Print the JSON Schema of manifests, and no manifest.
     """
     if schema:
@@ -299,7 +297,7 @@ def manifest(
     if epsilon is not None:
         privacy = {"definition": "label_dp", "neighbors": "replace", "unit": unit}
         privacy |= {"epsilon": epsilon, "delta": delta, "mechanism": None}
-        privacy |= {"declared_by": declared_by or "unknown", "declared_at": None}
+        privacy |= {"declared_by": "unknown", "declared_at": None}
     if model_file is not None and model_file.is_dir():
         if table or day or label is None:
             raise typer.BadParameter("of a lake's folder give --label, and no --table or --day.")

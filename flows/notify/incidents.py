@@ -121,16 +121,16 @@ class Incident:
         Of a first night the doubts alone: else each model would begin with an event of what its
         kind of file does not tell.
         """
-        words = _words(row)
+        words = _words(vars(row))
         if self.first:
             doubts = doubts_among(row.remarks)
             words = tuple(word for word in words if word == row.reason_code or word in doubts)
         return tuple(word for word in words if word not in self.words)
 
 
-def incident_id(row: AuditRow | Mapping[str, Any]) -> str:
+def incident_id(row: AuditRow) -> str:
     """Return the id that all events about one model's refuted declaration share."""
-    content = "\0".join(str(part) for part in _claim(row))
+    content = "\0".join(map(str, _claim(vars(row))))
     return str(uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4))
 
 
@@ -156,7 +156,9 @@ def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str
     for night in nights.join(together, on="audit_id", how="left").sort("day").to_dicts():
         of_claim.setdefault(_claim(night), []).append(night)
     known = acknowledgements(warehouse, models.to_list())
-    return {row.audit_id: _incident(row, of_claim.get(_claim(row), ()), known) for row in rows}
+    return {
+        row.audit_id: _incident(row, of_claim.get(_claim(vars(row)), ()), known) for row in rows
+    }
 
 
 def _incident(
@@ -204,19 +206,15 @@ def _grows(bound: float, told: float) -> bool:
     return bound > max(2.0 * told, told + 1.0)
 
 
-def _words(night: AuditRow | Mapping[str, Any]) -> tuple[str, ...]:
+def _words(night: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a night remarks on, and why it is inconclusive, where no remark says it."""
-    remarks, code = tuple(_of(night, "remarks") or ()), _of(night, "reason_code")
-    if code is None or _of(night, "detail") in remarks:
+    remarks, code = tuple(night["remarks"] or ()), night["reason_code"]
+    if code is None or night["detail"] in remarks:
         return remarks
     asks = ReasonCode(code).cause in {Cause.DOUBT, Cause.DECLARATION}
     return (*remarks, code) if asks else remarks
 
 
-def _claim(row: AuditRow | Mapping[str, Any]) -> tuple[object, ...]:
+def _claim(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the claim: two declarations, or two secrets, are two incidents."""
-    return tuple(_of(row, name) for name in _CLAIM)
-
-
-def _of(row: AuditRow | Mapping[str, Any], name: str) -> Any:
-    return getattr(row, name) if isinstance(row, AuditRow) else row[name]
+    return tuple(row[name] for name in _CLAIM)

@@ -108,15 +108,15 @@ def publish_all(settings: Settings) -> Publication:
     return Publication(made, refused, statements.write_page(statements_page(statements.all())))
 
 
-def _unwithdrawn(warehouse: Warehouse, *of: pl.Expr) -> list[ExactStatementRow]:
+def _unwithdrawn(warehouse: Warehouse) -> list[ExactStatementRow]:
     """Return the ingredients of the last audit of each model and day, in the order of days."""
     audits = (
         warehouse.scan("audits")
-        .filter(CONFIGURED, *of)
+        .filter(CONFIGURED)
         .join(warehouse.notes(NoteKind.WITHDRAWN), on="audit_id", how="anti")
         .select("audit_id", "revision")
     )
-    rows = warehouse.scan(_INGREDIENTS).filter(*of).join(audits, on="audit_id")
+    rows = warehouse.scan(_INGREDIENTS).join(audits, on="audit_id")
     last = warehouse.collect(
         rows.sort("day", "model", "revision").unique(("model", "day"), keep="last").drop("revision")
     )

@@ -21,16 +21,6 @@ Point = tuple[float, float]
 _Tenths = tuple[int, int]
 
 
-def attributes_of(**values: float | str | None) -> str:
-    """Return attributes as text, `_` as `-`; None is left out. Texts are the program's own."""
-    written = (
-        f' {name.replace("_", "-")}="{number(value) if isinstance(value, float) else value}"'
-        for name, value in values.items()
-        if value is not None
-    )
-    return "".join(written)
-
-
 def number(value: float) -> str:
     """Write a number to a tenth, as few characters: -0.5 -> "-.5", 2.0 -> "2".
 
@@ -215,14 +205,6 @@ class Canvas:
         drawn = Markup("".join(self._parts))  # noqa: S704  # texts are escaped where they are added
         return head + drawn + Markup("</g></svg>")
 
-    def x_scale(self, low: float, high: float) -> Scale:
-        """Return the scale of values from the left to the right."""
-        return Scale(low, high, 0.0, float(self.size.width))
-
-    def y_scale(self, low: float, high: float, *, kind: str = "linear") -> Scale:
-        """Return the scale of values from the bottom to the top."""
-        return Scale(low, high, float(self.size.height), 0.0, kind)
-
     def x_axis(self, scale: Scale, labels: Sequence[Label]) -> None:
         """Draw the labels below the plot, with a line and ticks."""
         bottom = self.size.height + 0.5
@@ -246,32 +228,16 @@ class Canvas:
         )
         self._parts.append(f'<g text-anchor="{anchor}" fill="{var("muted")}">{texts}</g>')
 
-    def lines(
-        self,
-        runs: Iterable[Sequence[Point]],
-        stroke: str,
-        *,
-        width: float = 1.0,
-        dash: str | None = None,
-        caps: bool = False,
-    ) -> None:
-        """Draw lines through the points of each run; with `caps`, one point alone is a dot."""
+    def lines(self, runs: Iterable[Sequence[Point]], stroke: str, style: str = "") -> None:
+        """Draw lines through the points of each run; `style` are more attributes, as text."""
         path = path_of(runs, step=self.size.step)
         if path:
-            about = attributes_of(
-                d=path,
-                stroke=stroke,
-                stroke_width=None if width == 1.0 else f"{width:g}",
-                stroke_dasharray=dash,
-                stroke_linecap="round" if caps else None,
-                stroke_linejoin="round" if caps else None,
-            )
-            self._parts.append(f"<path{about}/>")
+            self._parts.append(f'<path d="{path}" stroke="{stroke}"{style}/>')
 
     def dot(self, at: Point, fill: str, *, area: float) -> None:
         """Draw a circle of an area."""
-        about = attributes_of(cx=at[0], cy=at[1], r=math.sqrt(area / math.pi), fill=fill)
-        self._parts.append(f"<circle{about}/>")
+        x, y, radius = map(number, (*at, math.sqrt(area / math.pi)))
+        self._parts.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{fill}"/>')
 
 
 def unbroken(x: Iterable[float], y: Iterable[float]) -> Iterator[list[Point]]:
@@ -305,7 +271,8 @@ def day_axis(canvas: Canvas, first: dt.date, last: dt.date) -> Scale:
         ]
         named = months[:: max(1, math.ceil(len(months) / ticks))]
         texts = [f"{day:%b} {day.year}" for day in named]
-    scale = canvas.x_scale(day_number(first) - 0.5, day_number(last) + 0.5)
+    width = float(canvas.size.width)
+    scale = Scale(day_number(first) - 0.5, day_number(last) + 0.5, 0.0, width)
     canvas.x_axis(scale, [(day_number(day), text) for day, text in zip(named, texts, strict=True)])
     return scale
 

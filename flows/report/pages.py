@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from flows.next_steps import Card, card_of
+from flows.next_steps import card_of
 from flows.policy import acceptance
 from flows.report import plots, sentences
 from flows.report.canvas import SIGNS
@@ -35,21 +35,6 @@ class Entry:
     href: str
     trend: Markup
 
-    @property
-    def model(self) -> str:
-        """Its name."""
-        return self.history.model
-
-    @property
-    def latest(self) -> AuditedNight:
-        """Its newest record, of whichever night."""
-        return self.history.latest
-
-    @property
-    def card(self) -> Card:
-        """How the model stands, and what to do first."""
-        return self.history.card
-
 
 @dataclass(frozen=True, slots=True)
 class Undrawn:
@@ -69,7 +54,7 @@ def index_page(
 ) -> str:
     """Return the page of the night as text."""
     entries = [one for one in models if isinstance(one, Entry)]
-    by_name = {entry.model: entry for entry in entries}
+    by_name = {entry.history.model: entry for entry in entries}
     histories = [entry.history for entry in entries]
     return rendered(
         "index.html.j2",
@@ -77,7 +62,7 @@ def index_page(
         day=night,
         headline=sentences.headline([*histories, *_violated_secrets(secrets)], night),
         entries=[by_name[one.model] for one in worst_first(histories)],
-        records=[entry.latest for entry in entries],
+        records=[one.latest for one in histories],
         undrawn=[one for one in models if isinstance(one, Undrawn)],
         withdrawals=withdrawals,
         secrets=secrets,

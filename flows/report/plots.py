@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from flows.report.canvas import Canvas, Size, day_axis, day_number, unbroken, var
+from flows.report.canvas import Canvas, Scale, Size, day_axis, day_number, unbroken, var
 from flows.report.history import Figure, History, values
 from privcore.lower_bounds.verdicts import Verdict
 
@@ -31,6 +31,9 @@ TREND: dict[str, tuple[Figure, str | None]] = {
 }
 """The lines from the back to the front, by their colours: figures, and dashes for readers who do
 not see colours."""
+
+_ROUND = ' stroke-linecap="round" stroke-linejoin="round"'
+"""Style of the lines, with which one point alone is a dot."""
 
 TREND_LONGEST = 3_660
 """The most days that are drawn: one record of a wrong year must not cost gigabytes."""
@@ -54,7 +57,7 @@ def draw_trend(history: History, size: Size, *, top: float) -> Canvas:
     """
     history = history.since(TREND_LONGEST)
     canvas = Canvas(size)
-    y = canvas.y_scale(0.0, top * 1.04, kind="sqrt")
+    y = Scale(0.0, top * 1.04, float(size.height), 0.0, "sqrt")
     levels = TREND_LEVELS[::2] if size is TREND_SMALL else TREND_LEVELS
     canvas.y_axis(y, [(level, f"{level:g}") for level in levels if level <= top])
     x = day_axis(canvas, history.nights[0].day, history.latest.day)
@@ -65,7 +68,8 @@ def draw_trend(history: History, size: Size, *, top: float) -> Canvas:
             continue
         found = history.by_day(figure)
         runs = list(unbroken(days, y.places(np.where(found <= top, found, np.nan))))
-        canvas.lines(runs, var(color), width=1.5, dash=dash, caps=True)
+        dashed = "" if dash is None else f' stroke-dasharray="{dash}"'
+        canvas.lines(runs, var(color), f' stroke-width="1.5"{dashed}{_ROUND}')
         for point in itertools.chain(*runs) if len(history.nights) <= TREND_FEW else ():
             canvas.dot(point, var(color), area=16.0)
     for night in history.nights if size is not TREND_SMALL else ():

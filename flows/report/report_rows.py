@@ -1,6 +1,5 @@
 """Rows of the report: current audits, the details of each model's last figures, shared labels."""
 
-import dataclasses
 import datetime as dt
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +9,7 @@ import polars as pl
 
 from flows.settings import PolicySettings, TogetherSettings
 from workers.plain_text import plain_text
-from workers.warehouse.acknowledgements import acknowledgements
+from workers.warehouse.acknowledgements import Acknowledgement, acknowledgements
 from workers.warehouse.nights_together import AuditedNight, with_windows
 from workers.warehouse.schema import (
     BoundRow,
@@ -64,9 +63,9 @@ def shared_labels(
     return tuple(sorted(found, key=lambda one: (not one.exceeded, one.labels)))
 
 
-def shared_by(models: list[str], shared: Iterable[SharedLabels]) -> tuple[SharedLabels, ...]:
-    """Return the labels on which one of some models was trained, or may have been."""
-    return tuple(one for one in shared if not one.models or not set(models).isdisjoint(one.models))
+def shared_by(model: str, shared: Iterable[SharedLabels]) -> tuple[SharedLabels, ...]:
+    """Return the labels on which a model was trained, or may have been."""
+    return tuple(one for one in shared if not one.models or model in one.models)
 
 
 def _shared(found: Together, total: TogetherSettings | None) -> SharedLabels:
@@ -80,9 +79,6 @@ def _shared(found: Together, total: TogetherSettings | None) -> SharedLabels:
 
 FEWEST_RECORDS = 10
 """No bin of fewer records is shown, whatever the warehouse holds."""
-
-_ACKNOWLEDGED = pl.Schema({"model": pl.String(), "sentence": pl.String()})
-
 
 PARTS: dict[str, type[TableRow]] = {
     "bounds": BoundRow,
@@ -102,8 +98,8 @@ class Tables:
             order.
         beside: by the names of `PARTS`, their rows, at least those of each model's last figures.
         withdrawals: model, day, when and why of each record that was taken back, newest first.
-        acknowledged: model and sentence of each acknowledgement of a violation, oldest first.
-        secrets: the current record of each model, day and other secret than the label, likewise.
+        acknowledged: acknowledgements of violations, oldest first.
+        secrets: the latest record of each model and other secret than the label, by name.
         shared: labels of the newest night on which several models were trained.
         policy: of the settings; None where none is set.
     """
@@ -111,41 +107,18 @@ class Tables:
     audits: pl.DataFrame
     beside: Mapping[str, pl.DataFrame]
     withdrawals: pl.DataFrame = field(default_factory=pl.DataFrame)
-    acknowledged: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_ACKNOWLEDGED))
-    secrets: pl.DataFrame = field(default_factory=pl.DataFrame)
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    secrets: tuple[AuditedNight, ...] = ()
     shared: tuple[SharedLabels, ...] = ()
     policy: PolicySettings | None = None
 
-    def of_each(self, some: Iterable[list[str]]) -> Iterator["Tables"]:
-        """Yield the rows of some models at a time."""
+    def by_model(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield each model, by name, with its audits."""
         # Looked for once: of years of nights, a filter for each takes longer than the pages.
         listed = self.audits.select("model").with_row_index("place").group_by("model").agg("place")
-        places = dict(zip(listed["model"], listed["place"], strict=True))
-        for models in some:
-            mine = pl.concat([places[model] for model in models if model in places])
-            theirs, audits = pl.col("model").is_in(models), self.audits[mine].sort("day", "model")
-            kept = pl.col("audit_id").is_in(audits["audit_id"].implode())
-            yield dataclasses.replace(
-                self,
-                audits=audits,
-                beside={name: _some(rows, kept) for name, rows in self.beside.items()},
-                acknowledged=_some(self.acknowledged, theirs),
-                secrets=self._secrets_of(models),
-                shared=shared_by(models, self.shared),
-            )
-
-    def told_of(self, models: list[str]) -> tuple[AuditedNight, ...]:
-        """Return the latest audit of each other secret of these models, by name."""
-        found = self._secrets_of(models)
-        if found.is_empty():
-            return ()
-        latest = found.sort("day").unique(["model", "secret"], keep="last").sort("model", "secret")
-        return typed_rows(AuditedNight, latest)
-
-    def _secrets_of(self, models: list[str]) -> pl.DataFrame:
-        if self.secrets.is_empty():
-            return self.secrets
-        return self.secrets.filter(pl.col("model").is_in(models)).sort("day", "model", "secret")
+        listed = listed.sort("model")
+        for model, places in zip(listed["model"], listed["place"], strict=True):
+            yield model, self.audits[places]
 
     def details(self, audit_id: str) -> dict[str, tuple[TableRow, ...]]:
         """Return the parts of one audit, without bins of too few records."""
@@ -162,7 +135,7 @@ def read_tables(warehouse: Warehouse) -> Tables:
     current = warehouse.current(every_secret=True, in_order=False)
     everything = with_windows(warehouse, current)
     of_labels = pl.col("secret") == "label"
-    secrets = everything.filter(~of_labels)
+    secrets = everything.filter(~of_labels).sort("day").unique(("model", "secret"), keep="last")
     audits = everything if secrets.is_empty() else everything.filter(of_labels)
     last = (
         audits.select("model", "day", "status", "audit_id")  # all columns would be held three times
@@ -185,15 +158,6 @@ def read_tables(warehouse: Warehouse) -> Tables:
         audits,
         beside,
         withdrawals=withdrawals,
-        acknowledged=pl.DataFrame(
-            [(one.model, one.sentence()) for one in acknowledgements(warehouse)],
-            schema=_ACKNOWLEDGED,
-            orient="row",
-        ),
-        secrets=secrets,
+        acknowledged=acknowledgements(warehouse),
+        secrets=typed_rows(AuditedNight, secrets.sort("model", "secret")),
     )
-
-
-def _some(rows: pl.DataFrame, which: pl.Expr) -> pl.DataFrame:
-    """Return some rows; most models' tables are empty, and a filter takes half a millisecond."""
-    return rows if rows.is_empty() else rows.filter(which)

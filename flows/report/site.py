@@ -8,7 +8,7 @@ import itertools
 import logging
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import polars as pl
@@ -16,11 +16,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from flows.files import read_plain, replace_file
+from flows.files import replace_file
 from flows.report import plots
 from flows.report.history import History, history_of
 from flows.report.pages import Entry, Undrawn, blocks_of, index_page, model_page, undrawn_page
-from flows.report.report_rows import Tables, read_tables, shared_labels
+from flows.report.report_rows import Tables, read_tables, shared_by, shared_labels
 from flows.report.sentences import tally_sentence
 from flows.report.templating import rendered
 from flows.settings import PolicySettings, TogetherSettings
@@ -36,8 +36,6 @@ MODELS = "models"
 
 MARK = '<meta name="generator" content="privaudit">'
 """Tells our pages from a person's own: only ours are ever removed."""
-_CHUNK = 8
-"""Models whose rows are looked for at once: a filter of all rows for each takes longer."""
 _WHY_CHARACTERS = 300
 _log = logging.getLogger(__name__)
 
@@ -67,20 +65,21 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
     cannot be drawn, for a row that is not of its table, say, costs no other: a page that says so
     stands in its place.
     """
-    root = report_folder(folder, mode=0o700)
-    models = sorted(tables.audits["model"].unique())
-    pages = page_names(models)
+    root = pathlib.Path(folder)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=0o700, exist_ok=True)
+    (root / MODELS).mkdir(exist_ok=True)
+    pages = page_names(tables.audits["model"].unique())
     night = _night(tables.audits)
     shown: list[Entry | Undrawn] = []
     if night is not None:
         top, newest = _top(tables.audits), tables.audits["recorded_at"].max()
         on = newest.date() if isinstance(newest, dt.datetime) else night
-        chunks = [models[start : start + _CHUNK] for start in range(0, len(models), _CHUNK)]
-        for chunk, some in zip(chunks, tables.of_each(chunks), strict=True):
-            for model, mine in zip(chunk, some.of_each([one] for one in chunk), strict=True):
-                entry, page = _drawn(model, mine, pages[model], (night, on), top)
-                _replace(root / MODELS / pages[model], page)
-                shown.append(entry)
+        for model, audits in tables.by_model():
+            mine = dataclasses.replace(tables, audits=audits)
+            entry, page = _drawn(model, mine, pages[model], (night, on), top)
+            _replace(root / MODELS / pages[model], page)
+            shown.append(entry)
     text, _ = statistics()
     _replace(root / STATISTICS, rendered("statistics.html.j2", text=text, version=CODE_VERSION))
     _replace(
@@ -89,11 +88,11 @@ def write_pages(tables: Tables, folder: str | pathlib.Path) -> pathlib.Path:
             shown,
             night=night,
             withdrawals=_withdrawals(tables.withdrawals),
-            secrets=tables.told_of(models),
+            secrets=tables.secrets,
             shared=tables.shared,
         ),
     )
-    remove_others(root / MODELS, set(pages.values()))
+    _remove_others(root / MODELS, pages.values())
     return root / INDEX
 
 
@@ -108,9 +107,10 @@ def _withdrawals(rows: pl.DataFrame) -> list[dict[str, Any]]:
 def _drawn(
     model: str, tables: Tables, name: str, days: tuple[dt.date, dt.date], top: float
 ) -> tuple[Entry | Undrawn, str]:
-    """Return what the page of the night needs of a model, and its page; `tables` are its rows.
+    """Return what the page of the night needs of a model, and its page.
 
-    `days` are the report's night, and that on which records' age is judged.
+    The audits of `tables` are the model's. `days` are the report's night, and that on which
+    records' age is judged.
     """
     shown = plain_text(model)
     entry: Entry | Undrawn = Undrawn(shown, f"{MODELS}/{name}")
@@ -124,15 +124,15 @@ def _drawn(
 
 
 def _page(history: History, tables: Tables, night: dt.date, on: dt.date) -> str:
-    last = history.evaluated[-1].audit_id if history.evaluated else ""
-    shared = tables.shared if history.latest.day == night else None
+    model, last = history.model, history.evaluated[-1].audit_id if history.evaluated else ""
+    shared = shared_by(model, tables.shared) if history.latest.day == night else None
     return model_page(
         history,
         tables.details(last),
         night=night,
         blocks=blocks_of(history.latest, tables.policy, on, shared),
-        secrets=tables.told_of([history.nights[0].model]),
-        acknowledged=tables.acknowledged["sentence"].to_list(),
+        secrets=[one for one in tables.secrets if one.model == model],
+        acknowledged=[one.sentence() for one in tables.acknowledged if one.model == model],
     )
 
 
@@ -167,18 +167,6 @@ def _replace(path: pathlib.Path, text: str) -> None:
     replace_file(path, text.encode())
 
 
-def report_folder(folder: str | pathlib.Path, *, mode: int) -> pathlib.Path:
-    """Return the report's folder, made with this mode if it is missing."""
-    root = pathlib.Path(folder)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    root.mkdir(mode=mode, exist_ok=True)
-    models = root / MODELS
-    if models.is_symlink():  # who may write to the report must not choose which folder we write to
-        models.unlink()
-    models.mkdir(exist_ok=True)
-    return root
-
-
 def page_name(model: str) -> str:
     """Return the file name of a model's page, whatever the model is called."""
     try:
@@ -207,17 +195,10 @@ def _digest_name(model: str) -> str:
     return f"model-{hashlib.sha256(model.encode()).hexdigest()[:16]}.html"
 
 
-def remove_others(folder: pathlib.Path, kept: set[str]) -> None:
+def _remove_others(folder: pathlib.Path, kept: Container[str]) -> None:
     """Remove our own pages of models that are gone: a stale verdict is a wrong one."""
     for path in folder.glob("*.html"):
-        content = read_plain(path)
-        if content is None or MARK.encode() not in content[:2000]:
-            continue
-        # Where case does not count, one of ours may be called as it was first.
-        same = [folder / name for name in kept if name.casefold() == path.name.casefold()]
-        if any(other.exists() and other.samefile(path) for other in same):
-            continue
-        if path.name not in kept:
+        if path.name not in kept and MARK.encode() in path.read_bytes()[:2000]:
             path.unlink()
 
 

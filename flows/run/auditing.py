@@ -69,9 +69,9 @@ class Submitted:
     outcome: Callable[[], list[Audited] | BaseException]
 
 
-_recorded: dict[tuple[str, ...], AuditRow] = {}
-_announced: dict[tuple[str, ...], Audited] = {}
-"""Audits of this run by model, day and secret: failing after a commit is no second record."""
+_done: dict[tuple[str, ...], AuditRow | Audited] = {}
+"""Records of this run by model, day and secret, and what was announced of them: failing after a
+commit is no second record."""
 
 
 def begin(settings: Settings) -> None:
@@ -82,8 +82,7 @@ def begin(settings: Settings) -> None:
             found could not be committed.
     """
     return_freed_memory()
-    _recorded.clear()
-    _announced.clear()
+    _done.clear()
     # None outside of a flow, 1 at the first start.
     starts = flow_run.run_count or 1
     if starts > _STARTS:
@@ -130,13 +129,10 @@ def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterat
     for plan in settings.plans_of(job.model, job.overrides):
         trust = settings.model_named(job.model).mode(released=plan.secret is Secret.RELEASED)
         record = error_record(job.model, job.day, plan=plan, error=error, trust=trust)
-        key = _identity(record.audit)
-        if key in _announced:
-            yield _announced[key]
-        elif key in _recorded:
-            yield Audited(_recorded[key], undelivered=without_data(error))
-        else:
-            yield _commit_error(record, job, settings)
+        known = _done.get(_identity(record.audit))
+        if isinstance(known, AuditRow):
+            known = Audited(known, undelivered=without_data(error))
+        yield known or _commit_error(record, job, settings)
 
 
 def _commit_error(record: AuditRecord, job: Job, settings: Settings) -> Audited:
@@ -238,11 +234,11 @@ def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited
     if not stored:
         return
     for record in stored:
-        _recorded[_identity(record.audit)] = record.audit
+        _done[_identity(record.audit)] = record.audit
     withdrawn = Warehouse(settings.warehouse).withdrawn(one.audit.audit_id for one in stored)
     for record in stored:
         audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
-        _announced[_identity(record.audit)] = audited
+        _done[_identity(record.audit)] = audited
         yield audited
 
 

@@ -135,16 +135,15 @@ def plan_night(lake: Lake, jobs: Iterable[Job], settings: Settings) -> list[Plan
     return Lookups(lake, settings).plan(jobs)
 
 
-def plan_audit(lake: Lake, job: Job, settings: ModelSettings | None = None) -> Planned:
+def plan_audit(lake: Lake, job: Job, settings: ModelSettings) -> Planned:
     """Look for one job's inputs; its settings say where, and which dataset it may name."""
-    external_inputs = None if settings is None else external_inputs_of(settings)
-    allowed = None if settings is None else settings.dataset
+    external_inputs = external_inputs_of(settings)
     try:
         if external_inputs is None:
-            planned = _look(lake, job, allowed)
+            planned = _look(lake, job, settings.dataset)
         else:
             planned = _find_external_inputs(lake, job, external_inputs)
-        return _with_released(planned, None if settings is None else settings.released_labels)
+        return _with_released(planned, settings.released_labels)
     except TransientError:
         return Planned(job, external_inputs=external_inputs, missing=_NO_ANSWER)
     except BaseException as error:

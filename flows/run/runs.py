@@ -40,13 +40,7 @@ _stopped = threading.Event()
 
 def worth_another(_task: Any, _run: Any, state: Any) -> bool:
     """Tell Prefect whether to try a failed task again: only transient errors are tried again."""
-    try:
-        state.result()
-    except TransientError:
-        return True
-    except Exception:  # noqa: BLE001  # whatever else it is, trying again cannot help
-        return False
-    return False
+    return isinstance(state.result(raise_on_failure=False), TransientError)
 
 
 RETRIES: dict[str, Any] = {

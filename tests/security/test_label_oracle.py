@@ -72,7 +72,12 @@ def handed_over(folder: pathlib.Path) -> str:
     ended = CliRunner().invoke(publication, ["publish", "--config", str(file)])
     statements = Statements(str(folder / "statements"))
     page = (folder / "statements" / "index.html").read_text("utf-8")
-    told = (ended.output, ended.exit_code, page, [one.content() for one in statements.all()])
+    told = (
+        ended.output,
+        ended.exit_code,
+        page,
+        [one.model_dump_json() for one in statements.all()],
+    )
     return repr(told).replace(str(folder), "FOLDER")
 
 

@@ -15,6 +15,7 @@ import base64
 import datetime as dt
 import hashlib
 import json
+import math
 import pathlib
 import re
 from collections.abc import Sequence
@@ -256,11 +257,6 @@ _SUPPLIED = (
 _DISTRIBUTE = "This is an exact record: give it only to people who may read results about labels."
 
 
-def result_of(made: Statement) -> str:
-    """Return a statement's verdict in in-toto's words."""
-    return _RESULTS[made.verdict]
-
-
 def expiry(made: Statement | AuditRecord) -> dt.datetime:
     """Return when a statement, or a record, stops being evidence."""
     begun = made.published_at if isinstance(made, Statement) else made.audit.recorded_at
@@ -272,7 +268,7 @@ def attest(made: Statement | AuditRecord) -> bytes:
     if isinstance(made, Statement):
         predicate_type, audited = LABEL_STATEMENT, made
         columns = made.model_dump(mode="json")
-        predicate: dict[str, Any] = {"statement": columns, "result": result_of(made)}
+        predicate: dict[str, Any] = {"statement": columns, "result": _RESULTS[made.verdict]}
         subject = "statement", hashlib.sha256(canonical_json(columns)).hexdigest()
     else:
         predicate_type, audited = EXACT_RECORD, made.audit  # type: ignore[assignment]
@@ -381,7 +377,7 @@ def verify_bundle(
             raise _inconsistent("the digest of its record is another one")
         result, recomputed = str(made.audit.verdict), None
     else:
-        result, recomputed = result_of(made), _follows(made, method_version)
+        result, recomputed = _RESULTS[made.verdict], _follows(made, method_version)
     return VerifiedBundle(made, result, words_of(made), expiry(made), recomputed)
 
 
@@ -429,7 +425,7 @@ def _alike(said: float | None, again: float | None) -> bool:
     """Return whether two numbers differ by rounding alone."""
     if said is None or again is None:
         return said is again
-    return abs(said - again) <= _ROUNDING * max(abs(said), abs(again))
+    return math.isclose(said, again, rel_tol=_ROUNDING)
 
 
 def _inconsistent(why: str) -> UntrustedSignatureError:

@@ -97,10 +97,6 @@ class Statement(StatementFacts):
         """Privacy loss that publishing it adds for each label."""
         return exactly(self.epsilon_public)
 
-    def content(self) -> str:
-        """Return it as the one text that is stored."""
-        return self.model_dump_json()
-
     @property
     def figures(self) -> PublicStatement:
         """The statement's figures, from which verdict and p-values follow."""
@@ -307,7 +303,7 @@ class Statements:
             if not made:
                 return made
             rows = [
-                {"position": len(known) + place, "content": one.content()}
+                {"position": len(known) + place, "content": one.model_dump_json()}
                 for place, one in enumerate(made)
             ]
             named = deltalake.Transaction(_WRITER, len(known), int(time.time() * 1000))
@@ -315,7 +311,6 @@ class Statements:
                 stored,
                 pa.Table.from_pylist(rows, schema=_SCHEMA),
                 mode="append",
-                schema_mode="merge",  # tables of before have columns beside these
                 commit_properties=deltalake.CommitProperties(app_transactions=[named]),
             )
             return made
@@ -339,8 +334,7 @@ def _statements(uri: str, stored: deltalake.DeltaTable) -> list[Statement]:
         with readable(uri):
             return pl.scan_delta(stored).sort("position").collect()
 
-    rows = whole(uri, read).with_columns(pl.col("content").fill_null(""))  # no statement, either
-    return [statement_from(content) for content in rows["content"]]
+    return [statement_from(content) for content in whole(uri, read)["content"]]
 
 
 _TAKEN_OVER = (*StatementFacts.model_fields, "method_version", "target_sha256", "proxy_sha256")

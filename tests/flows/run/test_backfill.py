@@ -21,7 +21,7 @@ from flows.run.nightly import (
     plan_backfill,
 )
 from flows.run.runs import start
-from flows.settings import load_settings
+from flows.settings import ModelSettings, load_settings
 from privcore.exceptions import InvalidInputError
 from tests.support.lake import (
     DAY,
@@ -177,7 +177,7 @@ def test_an_input_is_missing_until_its_mark_is_there(folder):
     lake = Lake(str(folder / "lake"))
 
     def missing(model):
-        return plan_audit(lake, Job(model, DAY)).missing
+        return plan_audit(lake, Job(model, DAY), ModelSettings(name=model)).missing
 
     assert missing("twin") is None
     labels = pathlib.Path(lake.uri) / "labels" / "twin-labels" / f"day={DAY}" / "_SUCCESS"

@@ -14,7 +14,7 @@ from flows.run.conclusion import AuditsFailedError
 from flows.run.night_plan import Job, Lookups, Planned, plan_audit
 from flows.run.nightly import nightly_audit
 from flows.run.runs import start
-from flows.settings import load_settings
+from flows.settings import ModelSettings, load_settings
 from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, PLAN, clone_model, edit_manifest, label_path, model_path
@@ -152,12 +152,14 @@ def test_a_dataset_that_the_settings_do_not_allow_is_refused_whenever_it_is_name
     text = settings.read_text().replace('"bad"', '"bad"\ndataset = "own"')
     settings.write_text(text)
     # As if the manifest were replaced after it was checked: the audit is given none.
+    plan = Lookups.plan
     monkeypatch.setattr(
-        Lookups, "plan", lambda _, jobs: [
-            plan_audit(lake, job) if job.model != "bad" else type(plan_audit(lake, job))(job)
-            for job in jobs
+        Lookups,
+        "plan",
+        lambda self, jobs: [
+            Planned(one.job) if one.job.model == "bad" else one for one in plan(self, jobs)
         ],
-    )  # fmt: skip
+    )
     row = night(lake)["bad"]
     assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid")
     assert "the settings allow own alone" in row.reason
@@ -183,11 +185,12 @@ def test_looking_for_inputs_fails_for_nobody(lake, monkeypatch):
     def away(*_):
         raise TransientError("Storage was away.")
 
-    assert plan_audit(lake, Job("good", DAY)).missing is None
+    asked = Job("good", DAY), ModelSettings(name="good")
+    assert plan_audit(lake, *asked).missing is None
     monkeypatch.setattr(Lake, "exists", away)
-    assert plan_audit(lake, Job("good", DAY)).missing == "an answer from storage"
+    assert plan_audit(lake, *asked).missing == "an answer from storage"
     monkeypatch.setattr(Lake, "exists", lambda *_: json.loads("["))
-    assert plan_audit(lake, Job("good", DAY)).declared is None
+    assert plan_audit(lake, *asked).declared is None
 
 
 def test_a_lookup_that_never_answers_delays_no_other_model(lake, monkeypatch):
