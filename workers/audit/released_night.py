@@ -11,7 +11,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 
 from privcore.lower_bounds.released_labels import Declared, LabelNight
 from privcore.lower_bounds.windows import Night
@@ -23,6 +22,7 @@ from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Privacy, guarantee_of
 from workers.sources.label_releases import ReleasedLabels, ReleasedNight
+from workers.sources.tables.day_tables import days_of
 from workers.sources.tables.table_files import find_day, rows_of
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WealthRow
 
@@ -106,23 +106,10 @@ def _judged(
     found = find_day(table, day)
     rows = rows_of(found)
     if found.day_in_files and table.day is not None:
-        rows = rows.filter(_as_days(rows[table.day]) == day)
+        days = days_of(rows[table.day], day, "UTC", found.name, said="released_labels.day")
+        rows = rows.filter(days == day)
     named = table.model_dump(include={"true", "released", "record", "reads", "time"})
     return judge_labels(rows, AskedLabels(declared=declared, seed=seed, **named)), found.version
-
-
-def _as_days(column: pl.Series) -> pl.Series:
-    """Return days of dates, times, or words and numbers like 2026-03-02 and 20260302."""
-    if column.dtype.is_temporal():
-        return column.cast(pl.Date)
-    words = column.cast(pl.String).str.replace_all("-", "")
-    days = words.str.to_date("%Y%m%d", strict=False)
-    if days.null_count() == len(days):
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{column.name!r} holds no days: store dates, or text like 2026-03-02.",
-        )
-    return days
 
 
 def _declared(given: ReleasedNight, model: str, day: dt.date) -> Privacy:

@@ -1,6 +1,5 @@
 """The columns of labels, batch by batch, validated: features, classes, arms, groups."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,49 +32,39 @@ _OF_A_NUMBER = 10
 _NAME_CHARACTERS = 256  # of a privacy unit or a slice: 250 MiB of a batch's
 
 
-@dataclass(frozen=True, slots=True)
-class NeededColumns:
-    """Columns that an audit reads of a file."""
-
-    label: LabelColumn
-    features: tuple[Feature, ...]
-    slices: tuple[str, ...] = ()
-    unit: str | None = None
-
-    def of_plan(self) -> list[tuple[str, str]]:
-        """Return the columns that the plan asks for, and what names them."""
-        return columns_of_plan(self.slices, self.unit)
+NeededColumns = Iterable[tuple[str, str]]
+"""Columns, and what names each of them."""
 
 
-def columns_of_plan(slices: Iterable[str], unit: str | None) -> list[tuple[str, str]]:
+def columns_of_plan(slices: Iterable[str], unit: str | None) -> NeededColumns:
     """Return the columns of slices and of the privacy unit, and what names them."""
     units = [] if unit is None else [(unit, "plan.privacy_unit in the settings")]
     return [(name, "plan.slices in the settings") for name in slices] + units
 
 
 def check_columns(
-    footer: Footer,
+    names: Sequence[str],
     path: str,
-    needed: Iterable[tuple[str, str]],
+    needed: NeededColumns,
     *,
     arm: str | None = None,
     reason: Reason = Reason.LABEL_INVALID,
 ) -> None:
-    """Raise `NotEvaluableError`, for the `reason`, unless a file has each column once.
+    """Raise `NotEvaluableError`, for the `reason`, unless a file's `names` hold each column once.
 
-    `needed` are columns, and what names them; a folder may say that of the `arm`.
+    A folder may say the column of the `arm`.
     """
     for name, said in needed:
-        if name not in footer.names:
+        if name not in names:
             word = folder_word(path, name)
             if name == arm and word:
                 continue
-            why = f": correct {said}; it has {', '.join(footer.names[:20])}"
+            why = f": correct {said}; it has {', '.join(names[:20])}"
             if word is not None:
                 why = f": the value in the folder name {name}={word} is not read. Write it into "
                 why += "the files"
             raise NotEvaluableError(reason, f"{path} has no column {name!r}{why}.")
-        if footer.names.count(name) > 1:
+        if names.count(name) > 1:
             raise NotEvaluableError(
                 Reason.FEATURE_INVALID, f"{path} has several columns {name!r}: write one."
             )
@@ -457,19 +446,16 @@ def distinct_values(lake: Lake, path: str, column: str, *, most: int) -> set[Any
 
 
 def with_missing(
-    lake: Lake, partition: Partition, footer: Footer, features: Collection[str]
-) -> Footer:
-    """Return a footer that also names features that only others of the day's files have.
+    lake: Lake, partition: Partition, names: tuple[str, ...], features: Collection[str]
+) -> tuple[str, ...]:
+    """Return a file's columns, and features that only others of the day's files have.
 
     A file from before a feature was added holds missing values of it. One that no file has is
     another column's name, and stays an error.
     """
-    there = [
-        name
-        for name in features
-        if name not in footer.names and _some_has(lake, partition.folder, partition.files, name)
-    ]
-    return dataclasses.replace(footer, names=(*footer.names, *there)) if there else footer
+    folder, files = partition.folder, partition.files
+    lacking = [name for name in features if name not in names]
+    return (*names, *(name for name in lacking if _some_has(lake, folder, files, name)))
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ that another system computed. All that follows is the same audit.
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from workers.labels.columns import Batch
-from workers.labels.parquet import Footer
+from workers.labels.columns import Batch, NeededColumns
 from workers.labels.shards import BadRecords, Partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
@@ -144,10 +143,8 @@ class Source(Protocol):
     def where_rows_are(self, left_out: int) -> str:
         """Return what to look at where too few rows play; `left_out` rows are of neither split."""
 
-    def check_columns(
-        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
-    ) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
+    def check_columns(self, names: Sequence[str], path: str, of_plan: NeededColumns) -> None:
+        """Raise `NotEvaluableError` unless the columns, and those `of_plan`, are in a file."""
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record, and what is bad."""

@@ -89,7 +89,7 @@ def read_training_data(lake: Lake, recipe: Recipe, day: dt.date) -> TrainingData
     for file in partition.files:
         path = partition.path(file.name)
         footer = read_footer(lake, path, columns)
-        check_columns(footer, path, [(name, "what is asked for") for name in columns])
+        check_columns(footer.names, path, [(name, "what is asked for") for name in columns])
         piece, rows = Piece(file.name), limits.SHARD_ROWS
         for batch in batches_of(lake, partition, piece, footer, columns, rows=rows):
             found, bad = batch.labels(recipe.label)

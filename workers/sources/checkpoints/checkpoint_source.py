@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch, NeededColumns
-from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition
 from workers.lake.checkpoints import (
     Checkpoint,
@@ -174,12 +174,9 @@ class CheckpointSource:
         """Return the day's label files, and below which root they lie."""
         return self.place.find_partition()
 
-    def check_columns(
-        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
-    ) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
-        needed = NeededColumns(self.label, self.features, slices, unit)
-        self.place.check_columns(footer, path, needed)
+    def check_columns(self, names: Sequence[str], path: str, of_plan: NeededColumns) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns, and those `of_plan`."""
+        self.place.check_columns(names, path, (self.label.column, *self.context), of_plan)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a bad record or another day's, and what is bad."""

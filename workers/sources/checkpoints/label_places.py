@@ -2,7 +2,7 @@
 
 import datetime as dt
 import hmac
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from workers.exceptions import Reason
 from workers.labels.columns import SPLIT, Batch, NeededColumns, check_columns
-from workers.labels.parquet import Footer
 from workers.labels.shards import BadRecords, Partition, find_days, find_partition
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -58,12 +57,16 @@ class LakeLabels:
         """Return the feature: columns have the models' names."""
         return feature
 
-    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
-        check_columns(footer, path, ((n, "the manifest") for n in (needed.label.column, SPLIT)))
-        features = [(each.name, "the manifest") for each in needed.features]
-        others = [*features, *needed.of_plan()]
-        check_columns(footer, path, others, reason=Reason.FEATURE_INVALID)
+    def check_columns(
+        self, names: Sequence[str], path: str, columns: Sequence[str], of_plan: NeededColumns
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the label, the features and those `of_plan`.
+
+        `columns` are the label's, and those of the features.
+        """
+        label, *features = [(name, "the manifest") for name in columns]
+        check_columns(names, path, [label, (SPLIT, "the manifest")])
+        check_columns(names, path, [*features, *of_plan], reason=Reason.FEATURE_INVALID)
 
     def today(self, batch: Batch) -> NDArray[np.bool_]:
         """Return that every row is of the day."""
@@ -147,13 +150,19 @@ class TableLabels(DayRows):
         column = self.table.columns.get(feature.name, feature.name)
         return Feature(name=column, kind=feature.kind)
 
-    def check_columns(self, footer: Footer, path: str, needed: NeededColumns) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
-        named = [(needed.label.column, "labels.label in the settings")]
-        named += [(name, "labels in the settings") for name in self.columns]
+    def check_columns(
+        self, names: Sequence[str], path: str, columns: Sequence[str], of_plan: NeededColumns
+    ) -> None:
+        """Raise `NotEvaluableError` unless a file has the label, the features and those `of_plan`.
+
+        `columns` are the label's, and those of the features.
+        """
+        label, *features = columns
         of_features = "labels.columns in the settings (gate: --feature)"
-        named += [(each.name, of_features) for each in needed.features]
-        check_columns(footer, path, [*named, *needed.of_plan()], arm=self.arm_column)
+        named = [(label, "labels.label in the settings")]
+        named += [(name, "labels in the settings") for name in self.columns]
+        named += [(name, of_features) for name in features]
+        check_columns(names, path, [*named, *of_plan], arm=self.arm_column)
 
 
 LabelPlace = LakeLabels | TableLabels

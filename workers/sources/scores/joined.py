@@ -131,7 +131,7 @@ def _part(tables: ScoreTables, role: str, found: TableDay, also: Collection[str]
     some = {name for name in tables.context if any(name in each.names for each in footers)}
     named = [(name, "scores in the settings") for name in needed if name not in some]
     for file, footer in zip(found.files, footers, strict=True):
-        check_columns(footer, f"{file.name} of {found.name}", named)
+        check_columns(footer.names, f"{file.name} of {found.name}", named)
     kinds = pa.schema([(name, _kind(footers, name)) for name in needed])
     return JoinPart(found, record, day, columns, kinds)
 

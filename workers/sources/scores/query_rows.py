@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from privcore.exceptions import TerminalError, TransientError
 from workers.exceptions import NotEvaluableError, Reason
+from workers.labels.columns import check_columns
 from workers.lake import limits
 from workers.lake.layout import may_go_away
 from workers.patience import within
@@ -173,7 +174,6 @@ _TIMES = {pa.timestamp("us"), pa.timestamp("us", "UTC")}
 _INFINITY = -(1 << 63) + 946_684_799_999_999
 """PostgreSQL's `infinity` by ADBC 1.x, which adds the 30 years to its epoch beyond 64 bits."""
 _LATEST = (1 << 63) - 1
-_SHOWN = 20
 
 
 def check_has_rows(tables: ScoreTables, day: dt.date) -> None:
@@ -220,10 +220,11 @@ def _write(
     stream: pa.NativeFile,
 ) -> int:
     """Write the asked columns of all rows, and return how many rows there are."""
+    needed = [(name, "scores in the settings") for name in columns]
     count, size, writer = 0, 0, None
     try:
         for table in rows_of(str(tables.database), str(tables.query), day):
-            _check_columns(tables, table.column_names, columns)
+            check_columns(table.column_names, _subject(tables), needed)
             joining.check_deadline(
                 f"the query of the database {tables.database} had given all rows: begin earlier, "
                 "or make it faster"
@@ -244,22 +245,6 @@ def _write(
         if writer is not None:
             writer.close()
     return count
-
-
-def _check_columns(tables: ScoreTables, names: list[str], columns: Collection[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{_subject(tables)} returns two columns {twice[0]!r}: give one another name with AS.",
-        )
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{_subject(tables)} returns no column {missing[0]!r}: correct scores in the settings, "
-            f"or select it; it returns {', '.join(names[:_SHOWN])}.",
-        )
 
 
 def stored(tables: ScoreTables, table: pa.Table) -> pa.Table:

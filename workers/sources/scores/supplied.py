@@ -7,7 +7,7 @@ saw the day, like what was served that day, before the labels existed.
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 
 from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.columns import Batch, check_columns, columns_of_plan
-from workers.labels.parquet import Footer
+from workers.labels.columns import Batch, NeededColumns, check_columns
 from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
@@ -210,15 +209,12 @@ class ScoreSource:
         """Return which settings say whether a row is the day's, and of which split."""
         return self._rows.where_rows_are(left_out)
 
-    def check_columns(
-        self, footer: Footer, path: str, *, slices: tuple[str, ...], unit: str | None
-    ) -> None:
-        """Raise `NotEvaluableError` unless a file has the columns."""
+    def check_columns(self, names: Sequence[str], path: str, of_plan: NeededColumns) -> None:
+        """Raise `NotEvaluableError` unless a file has the columns, and those `of_plan`."""
         own = [name for name in self.columns if name not in self.context]
         needed = [(name, "scores in the settings") for name in own]
         needed += [(name, "scores.context in the settings") for name in self.context]
-        needed += columns_of_plan(slices, unit)
-        check_columns(footer, path, needed, arm=self.tables.holdout_rule.column)
+        check_columns(names, path, [*needed, *of_plan], arm=self.tables.holdout_rule.column)
 
     def labels(self, batch: Batch) -> tuple[NDArray[np.int64], BadRecords]:
         """Return class indices, -1 for a row of another day and for a bad record.

@@ -17,10 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import requests
-from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType, load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType, load_catalog, rest
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.catalog.rest.auth import AuthManagerAdapter, AuthManagerFactory
-from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     ForbiddenError,
@@ -34,8 +32,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO, InputFile, InputStream
 from pyiceberg.table import ALWAYS_TRUE
-from pyiceberg.types import DateType, PrimitiveType, StringType, TimestampType, TimestamptzType
-from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp
+from pyiceberg.types import DateType, StringType
 
 from privcore.exceptions import AuditError, TransientError
 from workers.exceptions import NotEvaluableError, Reason
@@ -44,7 +41,7 @@ from workers.lake.layout import Lake
 from workers.sources.tables.table_child import answering, place_of, warehouse_of
 from workers.sources.tables.table_days import days_among
 
-_PREFIX, _SIGNED = "prefix", "rest.sigv4-enabled"
+_PREFIX = "prefix"
 _STALLED = (10.0, 30.0)  # seconds until a connection stands, and between two pieces of an answer
 _PIECE = 1 << 20
 
@@ -85,28 +82,11 @@ class OneHost(requests.Session):
         return response
 
 
+rest.Session = OneHost  # type: ignore[attr-defined]  # of which pyiceberg makes its sessions
+
+
 class OperatorsRestCatalog(RestCatalog):
     """REST catalogue with the properties of operators' settings, and none of its own."""
-
-    def _create_session(self) -> OneHost:
-        """Return a session with the operator's certificates and login."""
-        session = OneHost()
-        self._config_headers(session)
-        ssl: Any = self.properties.get("ssl") or {}
-        session.verify = ssl.get("cabundle", True)
-        client = ssl.get("client") or {}
-        session.cert = (client["cert"], client["key"]) if "key" in client else client.get("cert")
-        auth: Any = self.properties.get("auth")
-        if auth:
-            kind = auth["type"]
-            name = auth["impl"] if kind == "custom" else kind
-            self._auth_manager = AuthManagerFactory.create(name, auth.get(kind, {}))
-        else:
-            self._auth_manager = self._create_legacy_oauth2_auth_manager(session)
-        session.auth = AuthManagerAdapter(self._auth_manager)
-        if str(self.properties.get(_SIGNED, "")).lower() == "true":
-            self._init_sigv4(session)
-        return session
 
     def _config_headers(self, session: requests.Session) -> None:
         """Set the operator's headers, and ask for no storage login: none would be used."""
@@ -207,16 +187,10 @@ def files_of_day(
     """
     found = _open(table, catalog, properties)
     with _reading(table):
-        snapshot = found.current_snapshot() if version is None else found.snapshot_by_id(version)
-        if snapshot is None:
-            raise NotEvaluableError(
-                Reason.MISSING_LABELS,
-                f"The Iceberg table {table} has no snapshot {version or 'yet'}: write to "
-                "it, or keep snapshots longer.",
-            )
+        snapshot = _snapshot_of(found, table, version)
         _check_no_renamed(found, table)
         of_day = _of_day(found, table, column, dt.date.fromisoformat(day))
-        tasks = list(found.scan(of_day, snapshot_id=snapshot.snapshot_id).plan_files())
+        tasks = list(found.scan(of_day, snapshot_id=snapshot).plan_files())
         if any(task.delete_files for task in tasks):
             raise NotEvaluableError(
                 Reason.TABLE_UNSUPPORTED,
@@ -225,7 +199,7 @@ def files_of_day(
             )
         return {
             "location": found.location(),
-            "version": snapshot.snapshot_id,
+            "version": snapshot,
             "files": [task.file.file_path for task in tasks],
             "said": [],
             "apart": [],
@@ -238,32 +212,18 @@ def days_of_files(
     """Return where an Iceberg table lies, and the newest days that are said of each file.
 
     Raises:
-        NotEvaluableError: there is no such table, or it cannot be read.
+        NotEvaluableError: there is no such table or snapshot, or it cannot be read.
         TransientError: storage kept failing.
     """
     found = _open(table, catalog, properties)
     with _reading(table):
-        fields = found.schema().fields
         files, days = [], []
-        for task in found.scan(snapshot_id=version).plan_files():
-            named = days_among(_greatest(fields, task.file.upper_bounds or {}))
-            files.append(task.file.file_path)
+        for file in found.inspect.data_files(_snapshot_of(found, table, version)).to_pylist():
+            most = file["readable_metrics"].items()
+            named = days_among((name, metrics["upper_bound"]) for name, metrics in most)
+            files.append(file["file_path"])
             days.append([(name, day.isoformat()) for name, day in named])
         return {"location": found.location(), "partitions": [], "files": files, "days": days}
-
-
-def _greatest(fields: Any, bounds: dict[int, bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the greatest value that a file's statistics have of each column that may say days."""
-    for field in fields:
-        kind, bound = field.field_type, bounds.get(field.field_id)
-        if bound is None or not isinstance(kind, PrimitiveType):
-            continue
-        value: Any = from_bytes(kind, bound)
-        if isinstance(kind, DateType):
-            value = days_to_date(value)
-        elif isinstance(kind, TimestampType | TimestamptzType):
-            value = micros_to_timestamp(value)
-        yield field.name, value
 
 
 @contextmanager
@@ -326,6 +286,18 @@ def _open(table: str, catalog: str, properties: dict[str, Any]) -> Any:
             f"The Iceberg catalogue {catalog} cannot be asked ({type(error).__name__}): "
             f"describe it in .pyiceberg.yaml or {name}__URI.",
         ) from None
+
+
+def _snapshot_of(found: Any, table: str, version: int | None) -> int:
+    """Return the number of a snapshot, or of the newest."""
+    snapshot = found.current_snapshot() if version is None else found.snapshot_by_id(version)
+    if snapshot is None:
+        raise NotEvaluableError(
+            Reason.MISSING_LABELS,
+            f"The Iceberg table {table} has no snapshot {version or 'yet'}: write to it, or keep "
+            "snapshots longer.",
+        )
+    return int(snapshot.snapshot_id)
 
 
 def _check_no_renamed(found: Any, table: str) -> None:
