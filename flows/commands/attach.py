@@ -152,7 +152,7 @@ def _proposed(
 ) -> "Proposal":
     """Look at the tables, and ask for what they do not say."""
     from privcore.exceptions import TerminalError
-    from workers.sources.proposal import OtherLook, propose
+    from workers.sources.proposal import propose
     from workers.sources.tables.table_files import look
 
     if given["context"] and checkpoints is not None:
@@ -167,9 +167,7 @@ def _proposed(
         )
     catalog = given["catalog"]
     seen = look(table, catalog=catalog, day=given["day"])
-    beside = {
-        role: OtherLook(place, look(place, catalog=catalog)) for role, place in others.items()
-    }
+    beside = {role: look(place, catalog=catalog) for role, place in others.items()}
     proposal = propose(seen, given, checkpoints=checkpoints, others=beside)
     if not proposal.missing:
         return proposal

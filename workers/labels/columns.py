@@ -396,9 +396,6 @@ def other_words(root: Lake, partition: Partition) -> str:
     return f" They say {', '.join(named)}."
 
 
-_ROWS = 1 << 16
-
-
 def batches_of(
     lake: Lake,
     partition: Partition,
@@ -407,42 +404,14 @@ def batches_of(
     columns: Sequence[str],
     *,
     rows: int,
-    encoded: Collection[str] = (),
 ) -> Iterator[Batch]:
     """Yield the rows of a piece in the order of the file."""
     path = partition.path(piece.file)
     for index in piece.row_groups(len(footer.groups)):
         group, start = read_row_group(lake, path, footer, index, columns), 0
-        for table in group.batches(columns, rows=rows, encoded=encoded):
+        for table in group.batches(columns, rows=rows):
             yield Batch(table, path, (piece.file, index, start))
             start += table.num_rows
-
-
-def distinct_values(lake: Lake, path: str, column: str, *, most: int) -> set[Any]:
-    """Return the different values that a file has in a column, without nulls.
-
-    Reading stops where there are more than `most`.
-
-    Raises:
-        NotEvaluableError: the file is damaged, or larger than what is read.
-    """
-    footer, found = read_footer(lake, path, [column]), set[Any]()
-    kind = footer.schema().field(column).type
-    if pa.types.is_nested(kind):
-        raise NotEvaluableError(
-            Reason.LABEL_INVALID,
-            f"{path} stores the label {column!r} as {kind}: store classes as text, numbers or "
-            "booleans.",
-        )
-    for index in range(len(footer.groups)):
-        group = read_row_group(lake, path, footer, index, [column])
-        # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
-        for table in group.batches([column], rows=_ROWS, encoded={column}):
-            values = table[column].unique()[: most + 2]  # one of them may be null
-            found |= {value for value in values.to_pylist() if value is not None}
-            if len(found) > most:
-                return found
-    return found
 
 
 def with_missing(

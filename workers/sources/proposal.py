@@ -12,7 +12,7 @@ import json
 import pathlib
 import re
 import zoneinfo
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from privcore.exceptions import TerminalError
-from workers.labels.columns import distinct_values
-from workers.labels.parquet import read_footer
+from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
 from workers.lake.formats.contract import ModelRefusedError
@@ -52,14 +51,6 @@ _HINTS = {
     "unit": r".*(user|customer|person|member|account|patient).*",
     "record": r"(.*_)?(id|uuid|key|record|event|impression|request|session)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OtherLook:
-    """A table of its own for the target or the proxy, and what was seen of it."""
-
-    place: str
-    seen: TableLook
 
 
 @dataclass(slots=True)
@@ -101,7 +92,7 @@ def propose(
     given: Mapping[str, Any],
     *,
     checkpoints: str | None = None,
-    others: Mapping[str, OtherLook] | None = None,
+    others: Mapping[str, TableLook] | None = None,
     one_day: bool = False,
 ) -> Proposal:
     """Return what the columns seem to mean; what is `given` is taken as it is.
@@ -249,7 +240,7 @@ def _propose_scale(draft: Proposal) -> None:
         draft.say("scale", "log_odds", "both columns hold numbers outside of 0 to 1")
 
 
-def _propose_record(draft: Proposal, others: Mapping[str, OtherLook]) -> None:
+def _propose_record(draft: Proposal, others: Mapping[str, TableLook]) -> None:
     """Say by which column tables are joined: one that all have, and that names each row."""
     sample, settings = draft.sample, draft.settings
     if "record" in settings:
@@ -259,7 +250,7 @@ def _propose_record(draft: Proposal, others: Mapping[str, OtherLook]) -> None:
         for name, kind in sample.schema.items()
         if name not in settings.values()
         and (kind.is_integer() or kind == pl.String)  # as the join takes them
-        and all(name in other.seen.sample.columns for other in others.values())
+        and all(name in other.sample.columns for other in others.values())
     ]
     named = _named(common, "record", settings)
     telling = [name for name in named or common if sample[name].n_unique() == sample.height]
@@ -270,20 +261,20 @@ def _propose_record(draft: Proposal, others: Mapping[str, OtherLook]) -> None:
         draft.missing["record"] = _which("which column names the record in all tables", candidates)
 
 
-def _propose_other(draft: Proposal, role: str, other: OtherLook, column: str | None) -> None:
+def _propose_other(draft: Proposal, role: str, other: TableLook, column: str | None) -> None:
     """Say which column of a table of its own holds the scores, and what says its days."""
     settings = draft.settings
-    found = _score_columns(other.seen.sample, settings)
+    found = _score_columns(other.sample, settings)
     named = found if len(found) == 1 else _named(found, role, settings)
     if column is None and len(named) != 1:
         draft.missing[role] = _which_score(role, named or found, settings)
         return
-    place = {"table": other.place, "column": column or named[0]}
+    place = {"table": other.table, "column": column or named[0]}
     if "catalog" in settings:
         place["catalog"] = settings["catalog"]
-    own = Proposal(other.seen, {})
+    own = Proposal(other, {})
     _propose_day(own)
-    if settings.get("day") not in (*other.seen.folders, *other.seen.sample.columns):
+    if settings.get("day") not in (*other.folders, *other.sample.columns):
         place |= own.settings
     told = "no other column of it holds scores" if len(found) == 1 else "its column's name says so"
     draft.say(role, place, "as you said" if column else f"as you said; {told}")
@@ -447,7 +438,7 @@ def _newest(seen: TableLook, settings: Mapping[str, Any]) -> dt.date | None:
     return newest or as_day(last)
 
 
-_MOST_CLASSES = 1_000
+_MOST_CLASSES, _ROWS = 1_000, 1 << 16
 
 
 def proposed_manifest(
@@ -479,13 +470,12 @@ def proposed_manifest(
         raise TerminalError(f"{model_file} cannot be read: {error.strerror}.") from None
     except ModelRefusedError as error:
         raise TerminalError(f"{model_file} {error.why}.") from None
-    real = table.resolve()
-    place = (Lake(str(real.parent)), real.name)
-    stored = read_footer(*place).schema()
+    place = (Lake(str(table.resolve().parent)), table.resolve().name)
+    footer = read_footer(*place, [label])
+    stored = footer.schema()
     if label not in stored.names:
         raise TerminalError(f"{table} has no column {label!r}: it has {', '.join(stored.names)}.")
-    values = distinct_values(*place, label, most=_MOST_CLASSES)
-    classes = _as_stored(described.classes, values, stored.field(label), table)
+    classes = _as_stored(described.classes, stored.field(label), table, place, footer)
     others = [name for name in stored.names if name not in {label, "split"}]
     names = described.names or others[: len(described.kinds)]
     if lacking := [name for name in names if name not in stored.names]:
@@ -517,10 +507,32 @@ def proposed_manifest(
     return proposed
 
 
+def _distinct_values(lake: Lake, path: str, footer: Footer, column: str) -> set[Any]:
+    """Return a file's values in a column, without nulls; reading stops where they are too many."""
+    found = set[Any]()
+    for index in range(len(footer.groups)):
+        group = read_row_group(lake, path, footer, index, [column])
+        # Text stays encoded: spelled out, a value that many rows share could take gigabytes.
+        for table in group.batches([column], rows=_ROWS, encoded={column}):
+            found.update(table[column].unique().drop_null()[: _MOST_CLASSES + 1].to_pylist())
+            if len(found) > _MOST_CLASSES:
+                return found
+    return found
+
+
 def _as_stored(
-    classes: Iterable[str] | None, values: Collection[Any], stored: pa.Field, table: pathlib.Path
+    classes: Iterable[str] | None,
+    stored: pa.Field,
+    table: pathlib.Path,
+    place: tuple[Lake, str],
+    footer: Footer,
 ) -> list[Any]:
     """Return the model's classes as the table has them; the table's values if it names none."""
+    if pa.types.is_nested(stored.type):
+        raise TerminalError(
+            f"{table} stores the label {stored.name!r} as {stored.type}: store text or numbers."
+        )
+    values = _distinct_values(*place, footer, stored.name)
     if len(values) > _MOST_CLASSES and not classes:
         raise TerminalError(
             f"{table} has more than {_MOST_CLASSES:,} values in {stored.name!r}, which are no "
@@ -561,12 +573,11 @@ def write_manifests(
                 f"{labels} has no Parquet file, which says what the columns are: write the day's "
                 "labels, or give --dataset."
             )
-        try:
-            day = dt.date.fromisoformat(folder.name.removeprefix("day="))
-        except ValueError:
+        day = as_day(folder.name.removeprefix("day="))
+        if day is None:
             raise TerminalError(
                 f"{folder} names no day: name it like day=2026-03-02, the day that was trained on."
-            ) from None
+            )
         model = folder.parent.name
         proposed = proposed_manifest(
             files[0], table, model=model, day=day, dataset=dataset, label=label, privacy=privacy

@@ -19,8 +19,8 @@ from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
 from workers.lake.manifest import Feature, LabelColumn, LabelState, OutputCorrection, Privacy
 from workers.plan import Attribute, Plan
-from workers.sources.checkpoints.checkpoint_source import CheckpointSource, Same
-from workers.sources.source import SharedScores, Source
+from workers.sources.checkpoints.checkpoint_source import CheckpointSource
+from workers.sources.source import Same, SharedScores, Source
 
 
 def source_of(source: Source, plan: Plan) -> Source:

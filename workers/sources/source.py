@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +55,19 @@ class SharedScores:
     def unmetered(cls) -> "SharedScores":
         """Return scores of nothing yet, whose processor time is not counted."""
         return cls(lambda _: contextlib.nullcontext())
+
+
+class Same:
+    """A member that is that of a part; `name` is its path there, its own name where left out."""
+
+    def __init__(self, part: str, name: str | None = None) -> None:
+        self.part, self.path = part, name
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self.of = attrgetter(f"{self.part}.{self.path or name}")
+
+    def __get__(self, whole: Any, _: type) -> Any:
+        return self.of(whole)
 
 
 class Source(Protocol):

@@ -13,7 +13,7 @@ import pytest
 
 from flows.commands.attach import as_toml
 from tests.support.lake import DAY, EVE
-from workers.sources.proposal import OtherLook, propose
+from workers.sources.proposal import propose
 from workers.sources.scores.score_tables import ScoreTables
 from workers.sources.tables.table_files import look
 
@@ -225,7 +225,7 @@ def test_codes_beside_probabilities_are_no_numbers(proposed):
 def beside(place, frame, day="ds"):
     (place / f"{day}={DAY}").mkdir(parents=True)
     frame.write_parquet(place / f"{day}={DAY}" / "part.parquet")
-    return OtherLook(str(place), look(str(place)))
+    return look(str(place))
 
 
 def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(proposed, tmp_path):

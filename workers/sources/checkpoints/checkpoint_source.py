@@ -6,7 +6,6 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,23 +29,10 @@ from workers.lake.manifest import Feature, Label, LabelColumn, Manifest, class_w
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.join_context import JoinContext
-from workers.sources.source import Digests, SharedScores
+from workers.sources.source import Digests, Same, SharedScores
 
 _COMMON_CLASSES = 2
 """Two models with fewer classes in common predict different things."""
-
-
-class Same:
-    """A member that is that of a part; `name` is its path there, its own name where left out."""
-
-    def __init__(self, part: str, name: str | None = None) -> None:
-        self.part, self.path = part, name
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self.of = attrgetter(f"{self.part}.{self.path or name}")
-
-    def __get__(self, whole: Any, _: type) -> Any:
-        return self.of(whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from workers.labels.shards import BadRecords, Partition, find_days, find_partiti
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
 from workers.sources.checkpoints.in_place_settings import LabelTable
+from workers.sources.source import Same
 from workers.sources.tables.day_tables import DayRows
 from workers.sources.tables.table_files import TableDay, partition_of
 
@@ -104,25 +105,10 @@ class TableLabels(DayRows):
         """The one day."""
         return (self.day,)
 
-    @property
-    def name(self) -> str:
-        """The table."""
-        return self.table.table
-
-    @property
-    def version(self) -> int | None:
-        """The version that was found; None of a folder."""
-        return self.found.version
-
-    @property
-    def label(self) -> str | None:
-        """The column that the settings name."""
-        return self.table.label
-
-    @property
-    def arm_column(self) -> str:
-        """The column of `split`, or that `holdout` looks at."""
-        return self.table.holdout_rule.column
+    name = Same("table", "table")
+    label = Same("table")
+    arm_column = Same("table", "holdout_rule.column")
+    version = Same("found")
 
     @property
     def reading(self) -> Hashable:

@@ -21,7 +21,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch, NeededColumns, check_columns
 from workers.labels.shards import BadRecords, Partition, divide
 from workers.lake.layout import LabelFile, Lake
-from workers.lake.manifest import Feature, LabelColumn, LabelState, Privacy
+from workers.lake.manifest import Feature, Privacy
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
 from workers.sources.label_releases import ReleasedNight
@@ -34,7 +34,7 @@ from workers.sources.scores.score_tables import (
     read_probabilities,
     same_model,
 )
-from workers.sources.source import Digests, SharedScores
+from workers.sources.source import Digests, Same, SharedScores
 from workers.sources.tables.csv_text import parquet_of
 from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, TEXT, DayRows
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
@@ -85,10 +85,13 @@ class ScoreSource:
         asked = not self.joined and self.found is not None and self.found.day_in_files
         return DayRows(self.tables, self.day, asked)
 
-    @property
-    def label(self) -> LabelColumn:
-        """The label's column and classes."""
-        return self.tables.label_column
+    label = Same("tables", "label_column")
+    context = Same("tables")
+    label_state = Same("tables")
+    privacy = Same("supplied")
+    arms = Same("_rows")
+    hashed_kind = Same("_rows")
+    where_rows_are = Same("_rows")
 
     @property
     def days(self) -> tuple[dt.date, ...]:
@@ -97,11 +100,6 @@ class ScoreSource:
 
     features: ClassVar[tuple[Feature, ...]] = ()
     """None: no model is scored here."""
-
-    @property
-    def context(self) -> tuple[str, ...]:
-        """The columns that the settings name."""
-        return self.tables.context
 
     def recognised_by(self, batch: Batch) -> tuple[Feature, ...]:
         """Return the columns of `context`, as numbers, or categories where values are no numbers.
@@ -121,16 +119,6 @@ class ScoreSource:
         tables = self.supplied.tables
         told = tables.record in tables.columns_of("label")
         return () if tables.context or tables.record is None or told else (tables.record,)
-
-    @property
-    def privacy(self) -> Privacy | None:
-        """The declaration of the settings."""
-        return self.supplied.privacy
-
-    @property
-    def label_state(self) -> LabelState:
-        """State of the labels that the settings declare."""
-        return self.tables.label_state
 
     proxy_is_earlier: ClassVar[bool] = False
     """False: whether the proxy knows the day's labels is tested."""
@@ -205,10 +193,6 @@ class ScoreSource:
         units = divide(root, "", files)
         return root, Partition(tables.table, self.day, "", files, units, left_out)
 
-    def where_rows_are(self, left_out: int) -> str:
-        """Return which settings say whether a row is the day's, and of which split."""
-        return self._rows.where_rows_are(left_out)
-
     def check_columns(self, names: Sequence[str], path: str, of_plan: NeededColumns) -> None:
         """Raise `NotEvaluableError` unless a file has the columns, and those `of_plan`."""
         own = [name for name in self.columns if name not in self.context]
@@ -240,14 +224,6 @@ class ScoreSource:
     def present(self, batch: Batch) -> NDArray[np.bool_]:
         """Return whether each row is of the day and has predictions, whatever its label is."""
         return np.asarray(self._rows.today(batch) & ~self._lacking(batch))
-
-    def arms(self, batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether training saw each row; neither where its label came too late for it."""
-        return self._rows.arms(batch)
-
-    def hashed_kind(self, batch: Batch) -> str:
-        """Return whether a hash that divides the records is of text or integers; "" for none."""
-        return self._rows.hashed_kind(batch)
 
     def probabilities(
         self, batch: Batch, shared: SharedScores

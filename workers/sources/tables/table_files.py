@@ -322,12 +322,14 @@ class TableLook:
     """Sample of a table.
 
     Attributes:
+        table: its address.
         sample: some rows of its newest day, without the folders' own columns.
         folders: names of folders, or of partition columns, that say a day.
         newest: the newest day, by each column or folder that says one for whole files.
         words: of each other name=word of a folder, the words of all files.
     """
 
+    table: str
     sample: pl.DataFrame
     folders: tuple[str, ...]
     newest: Mapping[str, dt.date]
@@ -361,7 +363,7 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
         for name, word in said.words.items()
         if name not in newest and name not in sample.columns
     }
-    return TableLook(sample, tuple(name for name in said.by if name in last), newest, words)
+    return TableLook(table, sample, tuple(name for name in said.by if name in last), newest, words)
 
 
 def newest_day(place: TablePlace) -> dt.date | None:
