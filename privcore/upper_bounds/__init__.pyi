@@ -11,17 +11,6 @@ from .attack_success import (
 )
 from .priors import attempts_prior, joint_prior, reconstruction_prior, uniform_prior, zipf_prior
 from .promised import Promised
-from .published import (
-    AdvantageCurve,
-    LeakageCurve,
-    StepsCurve,
-    SuccessCurve,
-    advantage_curves,
-    leakage_curves,
-    secret_priors,
-    steps_curves,
-    success_curves,
-)
 from .reidentification import (
     NoiseNeeded,
     PrivateOutput,
@@ -61,16 +50,11 @@ from .success_counts import (
 )
 
 __all__ = [
-    "AdvantageCurve",
-    "LeakageCurve",
     "NoiseNeeded",
     "PrivateOutput",
     "Promised",
     "Runs",
-    "StepsCurve",
     "SuccessCount",
-    "SuccessCurve",
-    "advantage_curves",
     "anisotropic_noise",
     "attempts_prior",
     "binomial_tail",
@@ -85,7 +69,6 @@ __all__ = [
     "joint_prior",
     "label_success",
     "laplace_radius_noise",
-    "leakage_curves",
     "least_leakage",
     "least_noise_scale",
     "narcissus_bound",
@@ -106,12 +89,9 @@ __all__ = [
     "rip_epsilon",
     "rip_eta",
     "rip_noise_scale",
-    "secret_priors",
-    "steps_curves",
     "success_bound",
     "success_count",
     "success_count_over_runs",
-    "success_curves",
     "tradeoff_success_bound",
     "training_sets",
     "uniform_prior",
