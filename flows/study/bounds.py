@@ -42,15 +42,16 @@ DIGITS = 9
 ADVANTAGE = 0.05
 FIGURE_2_EPSILONS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7, 10, 13, 17, 20)
 SECRET_BITS = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 64.0)
-RUN = {"sampling_rate": 2.81e-4, "steps": 186_000}
+STEPS = 186_000
+RUN: dict[str, Any] = {"sampling_rate": 2.81e-4, "steps": STEPS}
 """The training run of Figures 1, 2, 5 and 7: of section 4.3, without the canary's own rate."""
-DENSE_RUN = {"sampling_rate": 0.2, "steps": 500}
+DENSE_RUN: dict[str, Any] = {"sampling_rate": 0.2, "steps": 500}
 """That of Figure 6: a sampling rate of 20% and 100 epochs of 1/0.2 steps."""
 DENSE_LEAST_ORDER = 2.0  # below it dp_accounting's series do not converge at this sampling rate
 RUN_DELTA = 3e-7
 FIGURE_1_NOISE = (0.4, 0.5, 0.6, 0.8)
 FIGURE_2_NOISE = (0.3, 0.4, 0.5, 1.0)
-FIGURE_2_STEPS = (1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 140_000, RUN["steps"])
+FIGURE_2_STEPS = (1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 140_000, STEPS)
 LONG_SECRET = 60.0  # bits, of Figure 2
 FIGURE_6_NOISE = (1.0, 2.0, 4.0, 8.0)
 FIGURE_7_NOISE = (0.3, 0.32, 0.34, 0.36, 0.38, 0.42, 0.47, 1.0)

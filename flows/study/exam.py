@@ -21,7 +21,17 @@ from scipy.stats import binomtest
 
 from flows.study.exam_worlds import RESPONSE, TEAMS, WORLDS, World
 from flows.study.runner import Cell, Computed, Shown, Study
-from flows.study.tables import COLORS, Axis, CellRow, StudyTable, chart, points_of, table_of
+from flows.study.tables import (
+    COLORS,
+    Axis,
+    CellRow,
+    StudyTable,
+    chart,
+    points_of,
+    side_by_side,
+    table_of,
+    values_of,
+)
 from privcore import Arm, audit_probabilities
 from privcore.exceptions import InvalidInputError
 from workers.versions import CODE_VERSION
@@ -228,19 +238,14 @@ def _sizes(every: pl.DataFrame) -> StudyTable:
 def _beside(every: pl.DataFrame, names: Sequence[str]) -> StudyTable:
     """Return a row for each world, with a column for each auditor."""
 
-    def cell(row: CellRow) -> str:
+    def told(row: CellRow) -> CellRow:
         refused = f", {row['refused']} refused" if row["refused"] else ""
-        fails = " (fails)" if row["fails"] else ""
-        return f"{row['accused']} of {row['audits']}{refused}{fails}"
+        return {**row, "more": refused + " (fails)" * row["fails"]}
 
-    texts = every.with_columns(
-        pl.Series("cell", [cell(row) for row in every.to_dicts()]),
-        world=pl.col("kind") + ": " + pl.col("world"),
-    )
-    wide = texts.pivot("auditor", index=("world", "epsilon"), values="cell", maintain_order=True)
-    columns = {"world": "{world}", "truth": "{epsilon:g}"}
-    columns |= {name: f"{{{name}}}" for name in names}
-    return table_of("Accused in each world", wide.to_dicts(), columns, text=("world", *names))
+    index, cell = ("kind", "world", "epsilon"), "{accused} of {audits}{more}"
+    wide = side_by_side(map(told, every.to_dicts()), index, "{auditor}", cell)
+    columns = {"world": "{kind}: {world}", "truth": "{epsilon:g}"} | values_of(names)
+    return table_of("Accused in each world", wide, columns, text=("world", *names))
 
 
 def _powers(audits: pl.DataFrame) -> pl.DataFrame:

@@ -69,13 +69,12 @@ class Tried:
 
 
 _DP, _OF_ALL = mechanisms.NoisyCountThreshold(), mechanisms.KLaplace(added_sensitivity=1.0)
+_BITS = mechanisms.Rounded(_NOISE, to_bits=True)
 COUNTERMEASURES = {
     "none": Tried("no protection", mechanisms.Unprotected(), k=0),
     "recommended": Tried("noise as IDP recommends it", _NOISE),
-    "integers": Tried("answers rounded to integers", mechanisms.RoundedToInteger(_NOISE)),
-    "bits": Tried(
-        "answers rounded to 0 or 1", mechanisms.RoundedToBit(_NOISE), attacks.Disagreement(45)
-    ),
+    "integers": Tried("answers rounded to integers", mechanisms.Rounded(_NOISE)),
+    "bits": Tried("answers rounded to 0 or 1", _BITS, attacks.Disagreement(45)),
     "always": Tried("noise in every answer", _OF_ALL, attacks.VarianceAbove(1000)),
     "least-epsilon": Tried(
         *(f"at least epsilon {LEAST_EPSILON:g} a query", _NOISE, _EXACT, 1, LEAST_EPSILON),

@@ -4,8 +4,7 @@ from .local_sensitivity import (
     KLaplace,
     NoisyCountThreshold,
     QueryMechanism,
-    RoundedToBit,
-    RoundedToInteger,
+    Rounded,
     Unprotected,
     bootstrap_sensitivity,
     local_sensitivity,
@@ -20,7 +19,6 @@ from .randomized_response import (
     correct_probabilities,
     disjoint_parts,
     measure_prior,
-    uncorrected_inverse,
 )
 from .threshold_queries import Column, Groups, Predicates, QueryInterface, RestrictedInterface
 
@@ -40,8 +38,7 @@ __all__ = [
     "RandomizedResponse",
     "RandomizedResponseWithPrior",
     "RestrictedInterface",
-    "RoundedToBit",
-    "RoundedToInteger",
+    "Rounded",
     "Unprotected",
     "bootstrap_sensitivity",
     "correct_probabilities",
@@ -54,5 +51,4 @@ __all__ = [
     "measure_prior",
     "noisy_marginals",
     "train_secrets",
-    "uncorrected_inverse",
 ]

@@ -116,36 +116,21 @@ class BootstrapLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundedToInteger:
-    """Another mechanism's answers, rounded to the nearest integer (section 3.2.1).
+class Rounded:
+    """Another mechanism's answers, rounded to integers, or to 0 or 1 (section 3.2.1).
 
     What is done to an answer afterwards costs nothing.
     """
 
     mechanism: "QueryMechanism"
+    to_bits: bool = False
 
     def release(
         self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Return the rounded answers, shape (queries,)."""
-        return np.rint(self.mechanism.release(true, epsilon=epsilon, random=random))
-
-
-@dataclass(frozen=True, slots=True)
-class RoundedToBit:
-    """Another mechanism's answers, rounded to 0 or 1, whichever is nearer (section 3.2.1).
-
-    What is done to an answer afterwards costs nothing.
-    """
-
-    mechanism: "QueryMechanism"
-
-    def release(
-        self, true: TrueAnswers, *, epsilon: float, random: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return answers of 0.0 or 1.0, shape (queries,)."""
-        noisy = self.mechanism.release(true, epsilon=epsilon, random=random)
-        return (noisy > 0.5).astype(np.float64)
+        """Return the nearest integers, or whichever of 0 and 1 is nearer, shape (queries,)."""
+        rounded = np.rint(self.mechanism.release(true, epsilon=epsilon, random=random))
+        return np.clip(rounded, 0.0, 1.0) if self.to_bits else rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +165,7 @@ class Unprotected:
         return true.exceeded
 
 
-QueryMechanism = (
-    KLaplace
-    | BootstrapLaplace
-    | RoundedToInteger
-    | RoundedToBit
-    | NoisyCountThreshold
-    | Unprotected
-)
+QueryMechanism = KLaplace | BootstrapLaplace | Rounded | NoisyCountThreshold | Unprotected
 """Protection of a system's answers."""
 
 

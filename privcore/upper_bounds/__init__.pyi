@@ -15,7 +15,6 @@ from .reidentification import (
     NoiseNeeded,
     PrivateOutput,
     anisotropic_noise,
-    isotropic_noise,
     laplace_radius_noise,
     least_noise_scale,
     noise_needed,
@@ -41,7 +40,6 @@ from .renyi import (
     renyi_success_bound,
 )
 from .success_counts import (
-    Runs,
     SuccessCount,
     binomial_tail,
     poisson_binomial_tail,
@@ -53,7 +51,6 @@ __all__ = [
     "NoiseNeeded",
     "PrivateOutput",
     "Promised",
-    "Runs",
     "SuccessCount",
     "anisotropic_noise",
     "attempts_prior",
@@ -65,7 +62,6 @@ __all__ = [
     "epsilon_protect",
     "generalised_advantage",
     "improved_conversion_leakage",
-    "isotropic_noise",
     "joint_prior",
     "label_success",
     "laplace_radius_noise",

@@ -127,36 +127,6 @@ Train = Callable[[NDArray[Any]], ArrayLike]
 Noise = Callable[..., Floats]
 
 
-def isotropic_noise(
-    dimension: int,
-    *,
-    deviation: float,
-    eta: float,
-    generator: np.random.Generator,
-    moment: float = 2.0,
-) -> Floats:
-    """Return one draw with density proportional to exp(-||x||_2 / (c deviation)).
-
-    Its radius is Gamma(dimension, c deviation), so it grows with the dimension; its direction is
-    uniform. c is `rip_noise_scale(eta, moment=moment)`.
-
-    Args:
-        dimension: of the output, at least 1.
-        deviation: sigma, at least 0, with E ||output - mean||_2^moment <= sigma^moment over random
-            halves.
-        eta: in (0, 1/2].
-        generator: the source of randomness.
-        moment: at least 1.
-
-    Returns:
-        Shape (dimension,).
-    """
-    checked("dimension", dimension, 1, np.inf, "an output has at least one coordinate")
-    checked("deviation", deviation, 0.0, np.finfo(np.float64).max, "it is finite, at least 0")
-    scale = float(rip_noise_scale(eta, moment=moment)) * deviation
-    return np.asarray(generator.gamma(dimension, scale) * _direction(dimension, generator))
-
-
 def anisotropic_noise(
     deviations: ArrayLike,
     *,
@@ -169,14 +139,16 @@ def anisotropic_noise(
     The theorem for moment 2 in the norm ||x|| = sqrt(mean of (x_i/sigma_i)^2), where the output's
     distance from its mean has E distance^2 <= 1: density proportional to exp(-||x||/c) with
     c = (7.5/eta)^2. In that norm the radius is Gamma(dimension, c). A coordinate that never
-    varies gets no noise.
+    varies gets no noise. With sigma/sqrt(dimension) in each coordinate it is the theorem's noise in
+    the Euclidean norm, where E ||output - mean||^2 <= sigma^2.
 
     Args:
         deviations: shape (dimension,), sigma_i, at least each coordinate's standard deviation over
             random halves.
         eta: in (0, 1/2].
         generator: the source of randomness.
-        scale: c from eta: the theorem's, or `least_noise_scale`, which suffices in this norm too.
+        scale: c from eta: the theorem's, of any moment, or `least_noise_scale`, which suffices in
+            this norm too.
 
     Returns:
         Shape (dimension,).
@@ -210,12 +182,10 @@ class PrivateOutput:
     Attributes:
         output: what training returned on one random half, plus noise.
         deviations: the estimated standard deviation of each coordinate; itself not private.
-        eta: what would be guaranteed if the estimates were not below the true deviations.
     """
 
     output: Floats
     deviations: Floats
-    eta: float
 
 
 def reidentification_private(
@@ -249,15 +219,12 @@ def reidentification_private(
             not finite or changes its shape.
     """
     checked_eta(eta, least=np.nextafter(0.0, 1.0))
-    checked("halves", halves, 2, np.inf, "a deviation needs at least two outputs")
-    records = np.asarray(records)
-    if records.ndim == 0 or len(records) < 2:
-        raise InvalidInputError("records", records.shape, "a half needs at least two records")
+    records = _divisible(records, halves, least=2, rule="a half needs at least two records")
     drawn = [_half(records, generator) for _ in range(halves + 1)]
     *others, output = _outputs(train, drawn)
     deviations = np.std(others, axis=0, ddof=1)
     added = noise(deviations.ravel(), eta=eta, generator=generator)
-    return PrivateOutput(output + added.reshape(output.shape), deviations, eta)
+    return PrivateOutput(output + added.reshape(output.shape), deviations)
 
 
 def printed_reidentification_private(
@@ -291,18 +258,24 @@ def printed_reidentification_private(
     Raises:
         InvalidInputError: as in `reidentification_private`, or fewer than 4 records.
     """
-    scale = float(rip_noise_scale(checked_eta(eta, least=np.nextafter(0.0, 1.0))))
-    checked("halves", halves, 2, np.inf, "a deviation needs at least two outputs")
-    records = np.asarray(records)
-    if records.ndim == 0 or len(records) < 4:
-        raise InvalidInputError("records", records.shape, "a half of a half needs four records")
+    scale = float(rip_noise_scale(eta))
+    records = _divisible(records, halves, least=4, rule="a half of a half needs four records")
     training = _half(records, generator)
     drawn = [_half(training, generator) for _ in range(halves)]
     *others, output = _outputs(train, [*drawn, training])
     sigma = np.sqrt(np.var(others, axis=0, ddof=1).sum())
     direction = _direction(output.size, generator).reshape(output.shape)
     noise = generator.laplace(0.0, scale * sigma) * direction
-    return PrivateOutput(output + noise, np.asarray(sigma), eta)
+    return PrivateOutput(output + noise, np.asarray(sigma))
+
+
+def _divisible(records: ArrayLike, halves: int, *, least: int, rule: str) -> NDArray[Any]:
+    """Return the records, of which there are enough to estimate a deviation."""
+    checked("halves", halves, 2, np.inf, "a deviation needs at least two outputs")
+    records = np.asarray(records)
+    if records.ndim == 0 or len(records) < least:
+        raise InvalidInputError("records", records.shape, rule)
+    return records
 
 
 def _half(records: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:

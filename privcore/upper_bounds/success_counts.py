@@ -8,7 +8,6 @@ with its own probability, occur. It is computed exactly.
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numba import njit
@@ -96,18 +95,6 @@ def _masses(probabilities: Floats) -> Floats:
     return masses
 
 
-class Runs(StrEnum):
-    """Over what a probability of failure is taken, which decides what delta adds.
-
-    ONE: one run of the mechanism on all targets (Theorem 3.5, `alpha n delta`).
-    AVERAGED: the mean over runs (Corollary 3.4, `n delta`). As alpha is at most 1, it is never
-    the smaller of the two for the same priors.
-    """
-
-    ONE = "one"
-    AVERAGED = "averaged"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SuccessCount:
     """The distribution that bounds an attack's number of successes.
@@ -121,29 +108,28 @@ class SuccessCount:
         at_least: shape (values,): P[S* >= v] for v = first, first + 1, ..., where S* sums
             independent Bernoulli variables; from 1 to 0, and 0 for every larger v.
         failures: records times delta, the expected number of targets without any protection.
-        runs: over what the probabilities are taken.
-        margin: what every probability may be too small by, where it was estimated from runs.
+        averaged: whether probabilities are means over runs, to which delta adds `failures`
+            (Corollary 3.4), or of one run of the mechanism on all targets (Theorem 3.5).
     """
 
     guesses: int
     first: int
     at_least: Floats
     failures: float
-    runs: Runs
-    margin: float = 0.0
+    averaged: bool = False
 
     @property
     def mean(self) -> float:
         """The largest expected number of successes: the sum of the bounds, plus `failures`."""
-        unsure = self.failures + self.guesses * self.margin
-        expected = self.first + float(self.at_least[1:].sum()) + unsure
+        expected = self.first + float(self.at_least[1:].sum()) + self.failures
         return min(expected, float(self.guesses))
 
     def tail(self, successes: int) -> float:
         """Return the largest probability of at least this many successes.
 
         Theorem 3.5 adds `alpha` times `failures`, where alpha is the largest of
-        (P[S* >= v - j] - P[S* >= v])/j over j >= 1, or 0: what one lost target gains at most.
+        (P[S* >= v - j] - P[S* >= v])/j over j >= 1, or 0: what one lost target gains at most. As
+        that is at most 1, a mean over runs is never smaller for the same priors.
         """
         if successes <= 0:
             return 1.0
@@ -154,12 +140,12 @@ class SuccessCount:
             return 1.0
         tail = float(self.at_least[place])
         alpha = 1.0
-        if self.runs is Runs.ONE:
+        if not self.averaged:
             # Below `first` the gain stays the same and is shared by more targets.
             gains = self.at_least[place - 1 :: -1] - tail
             lost = successes - self.first - place + np.arange(1, place + 1)
             alpha = max(0.0, float(np.max(gains / lost)))
-        return min(1.0, tail + alpha * self.failures + self.margin)
+        return min(1.0, tail + alpha * self.failures)
 
     def tail_given(self, successes: int, *, lost: ArrayLike) -> float:
         """Return the largest probability of this many successes for a known number of lost targets.
@@ -174,7 +160,7 @@ class SuccessCount:
         """
         lost = checked_distribution(lost)
         without = [self._tail_of_flips(successes - j) for j in range(lost.size)]
-        return min(1.0, float(lost @ np.array(without)) + self.margin)
+        return min(1.0, float(lost @ np.array(without)))
 
     def _tail_of_flips(self, successes: int) -> float:
         """P[S* >= successes]."""
@@ -209,7 +195,6 @@ def success_count(
     delta: float = 0.0,
     guesses: int | None = None,
     records: int | None = None,
-    runs: Runs = Runs.ONE,
 ) -> SuccessCount:
     """Return the distribution that bounds how many guesses of an attack succeed.
 
@@ -229,7 +214,6 @@ def success_count(
         guesses: how many, where all have the same prior.
         records: targets that the attack could have guessed on, at least the guesses (the default):
             delta may strip any of them, so all count.
-        runs: `Runs.ONE` for one published output, `Runs.AVERAGED` for the mean over outputs.
 
     Raises:
         InvalidInputError: a value out of its range, or fewer records than guesses.
@@ -257,41 +241,33 @@ def success_count(
         each = np.atleast_1d(success_bound(priors, epsilon=epsilon))
         first, at_least = 0, poisson_binomial_tail(each)
     failures = records * float(checked_delta(delta))
-    return SuccessCount(guesses, first, at_least, failures, Runs(runs))
+    return SuccessCount(guesses, first, at_least, failures)
 
 
 def success_count_over_runs(
-    priors: ArrayLike, *, epsilon: float, delta: float = 0.0, significance: float | None = None
+    priors: ArrayLike, *, epsilon: float, delta: float = 0.0
 ) -> SuccessCount:
     """Return the distribution that bounds an attack's successes, from the attempts that it made.
 
     Corollary 3.4 in full: over data, mechanism and attack, P[successes >= v] is at most the mean
     over runs of P[S* >= v] plus records times delta, where the flips of a run have the bounds of
     *its* attempts' priors. Where secrets are far from equally probable this promises more than the
-    best blind attempts do: an attack that names rare secrets has small priors.
+    best blind attempts do: an attack that names rare secrets has small priors. The runs are taken
+    for all there are: of few runs the mean may be too small by chance.
 
     Args:
         priors: shape (runs, targets): the prior of each target's attempts (`attempts_prior`) in
             each run of mechanism and attack on fresh data; 0 where nothing was attempted.
         epsilon: declared epsilon, at least 0, under replacement of one target's secret.
         delta: declared delta, in [0, 1).
-        significance: in (0, 1): `margin` then makes each tail right with confidence 1 - this,
-            however the priors vary from run to run (Hoeffding: sqrt(log(1/significance)/(2 runs)));
-            `limit` too, whose search has one threshold that it can be wrong at. Without it the
-            runs are taken for all there are, and the margin is 0.
     """
     priors = checked_prior(priors)
     if priors.ndim != 2 or not len(priors):
         raise InvalidInputError("shape of priors", priors.shape, "it is (runs, targets)")
     checked("epsilon", epsilon, 0.0, np.inf, "epsilon is at least 0")
     runs, targets = priors.shape
-    margin = 0.0
-    if significance is not None:
-        rule = "a significance lies in (0, 1)"
-        checked("significance", significance, np.nextafter(0, 1), np.nextafter(1, 0), rule)
-        margin = math.sqrt(-math.log(significance) / (2.0 * runs))
     at_least = np.zeros(targets + 2)
     for chances in success_bound(priors, epsilon=epsilon):
         at_least += poisson_binomial_tail(chances) / runs
     failures = targets * float(checked_delta(delta))
-    return SuccessCount(targets, 0, at_least, failures, Runs.AVERAGED, margin)
+    return SuccessCount(targets, 0, at_least, failures, averaged=True)

@@ -10,7 +10,7 @@ import pytest
 from flows.study import bounds
 from flows.study.printed import REIDENTIFICATION, RENYI, WORST_CASE, printed_values
 from flows.study.runner import run_study
-from privcore.upper_bounds import success_bound
+from privcore.upper_bounds import success_bound, zipf_prior
 from tests.support.published import printed
 
 
@@ -41,6 +41,7 @@ def test_success_against_the_prior():
     rows = bounds.success(2, 10, 1_000)
     assert len(rows) == 3 * (5 + 3) * 3
     found = {tuple(row.values())[:4]: row["success"] for row in rows}
+    assert {delta for _, _, delta, _ in found} == {0.0, 1e-5}
     assert found["any_attack", 4.0, 0.0, 0.5] == pytest.approx(0.9820, abs=5e-5)
     for (bound, epsilon, delta, prior), success in found.items():
         ours = found["any_attack", epsilon, 0.0, prior]
@@ -62,6 +63,7 @@ def test_advantage_by_epsilon_is_that_of_another_exponent_than_stated():
         assert rows["advantage"][0] < rows["advantage"][4] <= 1.0
     priors = bounds.secret_priors()
     assert {priors["uniform", rank] for rank in ("least", "median", "most")} == {1e-9}
+    assert priors["Zipf 1.1", "median"] == zipf_prior(5 * 10**8, exponent=1.1, size=10**9)
     # The median password is rarer than a uniform one, as the paper says of its figure.
     for zipf in ("Zipf 1.1", "Zipf 1.2"):
         assert priors[zipf, "least"] < priors[zipf, "median"] < 1e-9 < priors[zipf, "most"]

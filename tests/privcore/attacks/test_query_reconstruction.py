@@ -36,8 +36,7 @@ from privcore.mechanisms import Groups
 from privcore.mechanisms.local_sensitivity import (
     KLaplace,
     NoisyCountThreshold,
-    RoundedToBit,
-    RoundedToInteger,
+    Rounded,
     Unprotected,
 )
 from privcore.mechanisms.threshold_queries import Column, RestrictedInterface
@@ -165,8 +164,8 @@ def test_fewer_than_2k_records_are_refused_with_the_reason():
     ("mechanism", "rule", "k"),
     rest_slow(
         [
-            (RoundedToInteger(KLaplace(1)), NotZeroOrOne(), 1),
-            (RoundedToBit(KLaplace(2)), Disagreement(45), 2),
+            (Rounded(KLaplace(1)), NotZeroOrOne(), 1),
+            (Rounded(KLaplace(2), to_bits=True), Disagreement(45), 2),
             (KLaplace(1, added_sensitivity=1.0), VarianceAbove(1000), 1),
             (KLaplace(2, added_sensitivity=1.0), VarianceAbove(1000), 2),
         ],

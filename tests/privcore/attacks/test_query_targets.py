@@ -15,7 +15,7 @@ from privcore.attacks.query_targets import (
     probe_records,
 )
 from privcore.exceptions import InvalidInputError
-from privcore.mechanisms.local_sensitivity import BootstrapLaplace, KLaplace, RoundedToBit
+from privcore.mechanisms.local_sensitivity import BootstrapLaplace, KLaplace, Rounded
 from privcore.mechanisms.threshold_queries import Column, Groups, RestrictedInterface
 from tests.support.queries import attack, bank, domain, multiset
 from tests.support.refusals import refused
@@ -166,7 +166,7 @@ def test_random_tables_and_bounds_that_nobody_gave(rows):
 
 def test_answers_rounded_to_a_bit_are_probed_by_repetition():
     rows = [(0, 1), (2, 2), (2, 2), (1, 0)]
-    mechanism = RoundedToBit(BootstrapLaplace())
+    mechanism = Rounded(BootstrapLaplace(), to_bits=True)
     adversary = probing(np.array(rows), domain(3, 3), rule=Disagreement(40), mechanism=mechanism)
     assert distinct(probe_records(adversary)) == set(rows)
 

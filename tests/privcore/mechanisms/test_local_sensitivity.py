@@ -15,8 +15,7 @@ from privcore.mechanisms.local_sensitivity import (
     BootstrapLaplace,
     KLaplace,
     NoisyCountThreshold,
-    RoundedToBit,
-    RoundedToInteger,
+    Rounded,
     TrueAnswers,
     Unprotected,
     bootstrap_sensitivity,
@@ -193,11 +192,11 @@ def test_the_halving_schedule_ends_after_a_thousand_queries():
 
 def test_rounding_leaves_noiseless_answers_as_they_are():
     true = true_answers(np.array([9, 0, 5]), 4, records=20)
-    for rounded in (RoundedToInteger(KLaplace(1)), RoundedToBit(KLaplace(1))):
+    for rounded in (Rounded(KLaplace(1)), Rounded(KLaplace(1), to_bits=True)):
         answers = rounded.release(true, epsilon=1e-3, random=np.random.default_rng(2))
         assert answers[:2].tolist() == [1.0, 0.0]
         assert np.all(answers == np.rint(answers))
-    bits = RoundedToBit(KLaplace(1)).release(
+    bits = Rounded(KLaplace(1), to_bits=True).release(
         true_answers(np.full(1000, 5), 4, records=20), epsilon=1e-3, random=np.random.default_rng(3)
     )
     assert set(bits.tolist()) == {0.0, 1.0}
@@ -206,7 +205,9 @@ def test_rounding_leaves_noiseless_answers_as_they_are():
 def test_rounding_to_a_bit_takes_the_nearer_one():
     """N = 100,000, seed 8: 1/2 e^(-epsilon/2) of the answers cross the middle, level 1e-6."""
     true = true_answers(np.full(100_000, 4), 4, records=20)
-    bits = RoundedToBit(KLaplace(1)).release(true, epsilon=2.0, random=np.random.default_rng(8))
+    bits = Rounded(KLaplace(1), to_bits=True).release(
+        true, epsilon=2.0, random=np.random.default_rng(8)
+    )
     assert binomtest(int(bits.sum()), bits.size, 0.5 * math.exp(-1.0)).pvalue > 1e-6
 
 

