@@ -29,7 +29,7 @@ from flows.commands.printing import (
     shown_progress,
     working,
 )
-from privcore.exceptions import AuditError, TerminalError
+from privcore.exceptions import AuditError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from workers.plain_text import plain_text
 
@@ -210,11 +210,7 @@ def _audited(
 def _audited_here(
     job: "Job", settings: "Settings"
 ) -> "tuple[Sequence[AuditRow], AuditError | None]":
-    """Audit a model in this process without Prefect, and commit its records; nobody is notified.
-
-    Raises:
-        TerminalError: a record cannot be stored.
-    """
+    """Audit a model in this process without Prefect, and commit its records; nobody is notified."""
     from flows.run.audit_requests import as_asked, batches
     from flows.run.night_plan import choose_executor, plan_night
     from workers.lake.layout import Lake
@@ -231,9 +227,7 @@ def _audited_here(
                 for records in batches(planned, settings, executor, f"{job.model} {job.day}")
                 for record in records
             ]
-        for outcome in commit_nights(warehouse, found):
-            if isinstance(outcome, TerminalError):
-                raise outcome
+        commit_nights(warehouse, found)
     return [record.audit for record in found], None
 
 

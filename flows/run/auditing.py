@@ -35,7 +35,6 @@ from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.record import error_record
 from workers.executors import Executor, LostWorkerError
 from workers.memory import return_freed_memory
-from workers.plan import Plan
 from workers.warehouse.nights_together import commit_nights
 from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.store import Warehouse
@@ -203,40 +202,13 @@ def _audited(
 def _commit(
     records: Sequence[AuditRecord], jobs: Mapping[str, Job], settings: Settings
 ) -> Iterator[Audited]:
-    """Commit records together, with who asked for them; then publish and tell one by one.
-
-    A record that cannot be stored is committed as an error, and costs no other record its own.
-
-    Raises:
-        TerminalError: the only record cannot be stored.
-    """
+    """Commit records together, with who asked for them; then alert one by one."""
     told = [as_asked(record, jobs[record.audit.model], settings) for record in records]
-    outcomes = commit_nights(Warehouse(settings.warehouse), told)
-    stored = [
-        record
-        for record, outcome in zip(told, outcomes, strict=True)
-        if not isinstance(outcome, TerminalError)
-    ]
-    yield from _tell(stored, settings)
-    for record, outcome in zip(told, outcomes, strict=True):
-        if not isinstance(outcome, TerminalError):
-            continue
-        if len(records) == 1:
-            raise outcome
-        job, plan = jobs[record.audit.model], Plan.model_validate_json(record.audit.plan)
-        trust = record.audit.trust
-        failed = error_record(job.model, job.day, plan=plan, error=outcome, trust=trust)
-        yield _commit_error(failed, job, settings)
-
-
-def _tell(stored: Sequence[AuditRecord], settings: Settings) -> Iterator[Audited]:
-    """Keep that these are committed; then alert one by one."""
-    if not stored:
-        return
-    for record in stored:
-        _done[_identity(record.audit)] = record.audit
-    withdrawn = Warehouse(settings.warehouse).withdrawn(one.audit.audit_id for one in stored)
-    for record in stored:
+    warehouse = Warehouse(settings.warehouse)
+    commit_nights(warehouse, told)
+    _done.update((_identity(record.audit), record.audit) for record in told)
+    withdrawn = warehouse.withdrawn(record.audit.audit_id for record in told)
+    for record in told:
         audited = announce(record, settings, withdrawn=record.audit.audit_id in withdrawn)
         _done[_identity(record.audit)] = audited
         yield audited

@@ -120,7 +120,7 @@ class World:
         settings = self.settings(text)
         planned = tuple(plan_night(Lake(settings.lake), [Job("ads", DAY)], settings))
         ((record,),) = batches(planned, settings, InProcess(), "ads")
-        list(commit_nights(Warehouse(settings.warehouse), [record]))
+        commit_nights(Warehouse(settings.warehouse), [record])
         return record.audit
 
 

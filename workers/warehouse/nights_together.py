@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import polars as pl
 
-from privcore.exceptions import AuditError, TerminalError
+from privcore.exceptions import AuditError
 from privcore.lower_bounds import ReasonCode, Verdict, false_discovery_qvalues
 from workers.warehouse.changes import input_changes
 from workers.warehouse.model_verdict import REACH
@@ -67,14 +67,10 @@ def derived(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
     return epsilon_windows(warehouse, audits).select("audit_id", *_DERIVED)
 
 
-def commit_nights(
-    warehouse: Warehouse, records: Sequence[AuditRecord]
-) -> tuple[bool | TerminalError, ...]:
+def commit_nights(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
     """Commit records as `Warehouse.commit_all` does, and fold the nights that they change."""
-    outcomes = warehouse.commit_all(records)
-    stored = zip(records, outcomes, strict=True)
-    fold(warehouse, [one.audit for one, new in stored if not isinstance(new, TerminalError)])
-    return outcomes
+    warehouse.commit_all(records)
+    fold(warehouse, [one.audit for one in records])
 
 
 def withdraw_night(warehouse: Warehouse, audit_id: str, why: str) -> NoteRow:

