@@ -9,13 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from privcore.exceptions import TerminalError
-from privcore.lower_bounds.verdicts import Verdict
 from workers.audit.file_labels import FileLabels, read_asked
 from workers.audit.request import stored_request
 from workers.audit.run import find_inputs, run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
-from workers.plain_text import plain_text
 from workers.sources.checkpoints.checkpoint_source import CheckpointSource
 from workers.sources.scores.supplied import SuppliedScores
 from workers.warehouse.record_digest import plain, record_digest
@@ -42,10 +40,6 @@ _NOT_FIGURES = {
     "exploratory",
     "drill",
 }
-_WORDS = {"reason", "remarks", "file_unread"}
-"""Another version of the code may word them otherwise, or remark on more."""
-_OF_DOUBTS = {"verdict", "reason_code", "detail"}
-"""So may a doubt that it has in addition change these, but where the declaration is refuted."""
 ROUNDING = 1e-9
 """Kinds of processors round logarithms otherwise; what follows from one differs in the twelfth
 decimal or later. No figure means anything in its ninth digit."""
@@ -154,7 +148,7 @@ def verify(
     asked = isinstance(given, SuppliedScores) and given.tables.query is not None
     not_pinned = " A database keeps no earlier state of its rows." if asked else ""
     ((again,),) = run_batches(lake, audit.day, [request], executor=executor)
-    not_the_same = tuple(_differences(record, again, altered=altered))
+    not_the_same = tuple(_differences(record, again))
     differences = tuple(one for one in not_the_same if altered or not _is_rounding(one))
     if again.audit.status is not audit.status and again.audit.status is not Status.EVALUATED:
         return found(
@@ -206,7 +200,7 @@ def read_stored(record: AuditRecord, lake: Lake, executor: Executor, key: bytes)
 def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:
     """Return the inputs whose digests differ; a record without figures may lack some."""
     if stored.audit.status is not Status.EVALUATED:
-        same = plain_text(stored.audit.reason) == again.audit.reason
+        same = stored.audit.reason == again.audit.reason
         return [] if same else [f"it was {stored.audit.detail}, and that has changed"]
     return [
         f"{name} is {now}, was {then}"
@@ -216,23 +210,12 @@ def _changed_inputs(stored: AuditRecord, again: AuditRecord) -> list[str]:
     ]
 
 
-def _differences(stored: AuditRecord, again: AuditRecord, *, altered: bool) -> Iterator[Difference]:
-    """Yield every value that is not the same to the bit, table by table.
-
-    What an unaltered record does not hold was no figure yet when it was made: passed over.
-    """
-    # An older plan lacks the choices that came later, and so has another id.
-    skipped = _NOT_FIGURES | (set() if stored.audit.plan == again.audit.plan else {"audit_id"})
-    later = set() if altered else {name for name, value in stored.audit if value is None}
-    if stored.audit.code_version != again.audit.code_version:
-        later |= _WORDS
-        verdicts = {stored.audit.verdict, again.audit.verdict}
-        later |= set() if Verdict.VIOLATED in verdicts else _OF_DOUBTS
-    yield from _compared("audits", (stored.audit,), (again.audit,), skipped | later)
+def _differences(stored: AuditRecord, again: AuditRecord) -> Iterator[Difference]:
+    """Yield every value that is not the same to the bit, table by table."""
+    yield from _compared("audits", (stored.audit,), (again.audit,), _NOT_FIGURES)
     for table, part in PARTS.items():
-        rows = getattr(stored, part)
-        if rows or altered:
-            yield from _compared(table, rows, getattr(again, part), skipped | {"audit_id"})
+        rows, others = getattr(stored, part), getattr(again, part)
+        yield from _compared(table, rows, others, _NOT_FIGURES | {"audit_id"})
 
 
 def _compared(
@@ -249,15 +232,8 @@ def _compared(
             yield Difference(table, row, "*", left.get(row), right.get(row))
             continue
         for column, value in left[row].items():
-            if column not in skipped and not _same(value, right[row][column]):
+            if column not in skipped and plain(value) != plain(right[row][column]):
                 yield Difference(table, row, column, value, right[row][column])
-
-
-def _same(stored: object, again: object) -> bool:
-    """Return whether two values are the same to the bit; text may be older than its escaping."""
-    if isinstance(stored, str):
-        stored = plain_text(stored)
-    return plain(stored) == plain(again)
 
 
 def _is_rounding(difference: Difference) -> bool:
