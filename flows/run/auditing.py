@@ -32,7 +32,7 @@ from flows.settings import Settings
 from privcore.exceptions import AuditError, TerminalError, TransientError, is_failure
 from privcore.lower_bounds.question import Secret
 from privcore.lower_bounds.verdicts import Verdict
-from workers.audit.record import error_record
+from workers.audit.record import failed_record
 from workers.executors import Executor, LostWorkerError
 from workers.memory import return_freed_memory
 from workers.warehouse.nights_together import commit_nights
@@ -127,7 +127,7 @@ def _commit_errors(job: Job, settings: Settings, error: BaseException) -> Iterat
     """Commit that a job's audits failed, those of all secrets but the ones that have a record."""
     for plan in settings.plans_of(job.model, job.overrides):
         trust = settings.model_named(job.model).mode(released=plan.secret is Secret.RELEASED)
-        record = error_record(job.model, job.day, plan=plan, error=error, trust=trust)
+        record = failed_record(job.model, job.day, plan=plan, error=error, trust=trust)
         known = _done.get(_identity(record.audit))
         if isinstance(known, AuditRow):
             known = Audited(known, undelivered=without_data(error))

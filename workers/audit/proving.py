@@ -20,7 +20,7 @@ from privcore.lower_bounds import Grid, read_evidence
 from workers.audit.declaration import claim_of, held_against
 from workers.audit.exact_statement import statement_row
 from workers.audit.judge import Grounds
-from workers.audit.record import error_record, evaluated_record, failed_record, known_without_labels
+from workers.audit.record import evaluated_record, failed_record, known_without_labels
 from workers.audit.request import Inputs, Request
 from workers.audit.scanned_night import ScannedNight
 from workers.exceptions import NotEvaluableError
@@ -127,14 +127,12 @@ def failure_record(request: Request, day: dt.date, error: BaseException) -> Audi
     """Return the record of a failure; what may go away, and a request to stop, are raised again."""
     if isinstance(error, TransientError) or not is_failure(error):
         raise error
-    if not isinstance(error, NotEvaluableError):
-        return error_record(request.model, day, plan=request.plan, error=error, trust=request.trust)
+    given = request.external_inputs
     return failed_record(
         request.model,
         day,
         plan=request.plan,
-        why=error.reason,
-        reason=str(error),
-        source=None if request.external_inputs is None else request.external_inputs.to_json(),
+        error=error,
+        source=None if given is None else given.to_json(),
         trust=request.trust,
     )

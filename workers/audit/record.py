@@ -153,15 +153,21 @@ def failed_record(
     day: dt.date,
     *,
     plan: Plan,
-    why: Reason | str,
-    reason: str,
+    error: BaseException,
     source: str | None = None,
     trust: Trust = Trust.SELF,
 ) -> AuditRecord:
-    """Return the record of an audit that came to no figures, by an error's name or a fixed word."""
-    status, code = Status.ERROR, ReasonCode.NOT_RUN
-    if isinstance(why, Reason):
-        status, code = Status.NOT_EVALUABLE, why.code
+    """Return the record of an audit that came to no figures, by the error that ended it.
+
+    The message of a library's error may quote the data: it is for the run's log alone.
+    """
+    if isinstance(error, NotEvaluableError):
+        status, code, why = Status.NOT_EVALUABLE, error.reason.code, str(error.reason)
+        reason = str(error)
+    else:
+        status, code, why = Status.ERROR, ReasonCode.NOT_RUN, type(error).__name__
+        what = str(error) if isinstance(error, AuditError) else "its message is in the run's log."
+        reason = f"The audit ended with {why}: {what}"
     if len(reason) > limits.REASON_CHARACTERS:
         reason = f"{reason[: limits.REASON_CHARACTERS]}..."
     audit_id = digest_of(model, day, plan, {"status": status, "reason": reason})
@@ -181,20 +187,6 @@ def failed_record(
         plan=plan.model_dump_json(),
     )
     return AuditRecord(audit=row)
-
-
-def error_record(
-    model: str, day: dt.date, *, plan: Plan, error: BaseException, trust: Trust = Trust.SELF
-) -> AuditRecord:
-    """Return the record of an audit that ended with an error that is not its input's.
-
-    The message of a library's error may quote the data: it is for the run's log alone.
-    """
-    kind = type(error).__name__
-    what = str(error) if isinstance(error, AuditError) else "its message is in the run's log."
-    return failed_record(
-        model, day, plan=plan, why=kind, reason=f"The audit ended with {kind}: {what}", trust=trust
-    )
 
 
 def digest_of(

@@ -14,7 +14,7 @@ from flows.run.conclusion import AuditsFailedError
 from flows.run.nightly import PlanOverrides, audit_model, backfill, nightly_audit
 from flows.run.runs import start
 from tests.support.lake import DAY, EVE, clone_model, write_settings
-from workers.audit.record import error_record
+from workers.audit.record import failed_record
 from workers.lake.layout import Lake
 from workers.plan import Plan
 from workers.warehouse.store import Warehouse
@@ -131,7 +131,7 @@ def test_who_asks_it_to_stop_leaves_no_record_of_a_failure(
         over.set()
         error = ValueError("Ray was shut down")
         if as_record:
-            yield [error_record("good", DAY, plan=Plan(), error=error)]
+            yield [failed_record("good", DAY, plan=Plan(), error=error)]
         raise error
 
     def interrupted(*_):
