@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,7 +17,6 @@ import deltalake
 import polars as pl
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
-from pyarrow import compute as pc
 
 from privcore.exceptions import TerminalError
 from privcore.lower_bounds.verdicts import Verdict
@@ -198,8 +197,7 @@ class Warehouse:
             else:
                 audit = record.audit.model_copy(update={"revision": revision})
                 new[audit_id] = seal(record.model_copy(update={"audit": audit}))
-        rows = as_stored(list(new.values()))
-        added = self.insert("audits", rows, names={name: name for name in new}, into=into)
+        added = self.insert("audits", as_stored(list(new.values())), into=into)
         self.insert_rows("audit_notes", again)
         outcomes = []
         for record in records:
@@ -210,8 +208,7 @@ class Warehouse:
     def insert_rows(self, table: str, rows: Sequence[TableRow]) -> None:
         """Add rows that are no part of a record."""
         if rows:
-            names = {f"{row.audit_id}/{getattr(row, TIMES[table])}": row.audit_id for row in rows}
-            self.insert(table, as_arrow(table, rows), names=names, into=self.made_table(table))
+            self.insert(table, as_arrow(table, rows), into=self.made_table(table))
 
     def made_table(self, table: str) -> deltalake.DeltaTable:
         """Return a table, made if it is missing; of two writers at once the first makes it."""
@@ -227,52 +224,40 @@ class Warehouse:
 
         return self.retry(table, opened)
 
-    def insert(
-        self, table: str, rows: pa.Table, *, names: Mapping[str, str], into: deltalake.DeltaTable
-    ) -> frozenset[str]:
-        """Add all rows of some audits to a table in one commit; return the audits added here.
+    def insert(self, table: str, rows: pa.Table, *, into: deltalake.DeltaTable) -> frozenset[str]:
+        """Add rows to a table in one commit; return the audits of which rows were added here.
 
-        Two writers of the same audit meet in the table's log, which keeps the names of both for a
+        Two writers of the same row meet in the table's log, which keeps the keys of both for a
         day: the later one's commit fails. It then finds what the first one added, and leaves those
-        rows out.
-
-        Args:
-            table: its name.
-            rows: all that the table is to hold of the audits.
-            names: what the log keeps, and the audit that each name is of.
-            into: the table as it was before the caller looked for rows of the audits.
+        rows out. `into` is the table as it was before the caller looked for rows of the audits.
         """
-        audits, attempts = frozenset(names.values()), itertools.count()
+        keys, attempts = list(TABLES[table].keys), itertools.count()
+        own = pl.DataFrame(rows.select(keys)).lazy().with_row_index()
 
         def write() -> frozenset[str]:
-            left = audits
+            left = rows
             if next(attempts):  # another writer won
                 into.update_incremental()
-                left -= self._known(table, rows)
-            if not left:
-                return left
+                missing = self.collect(own.join(self.scan(table), on=keys, how="anti"))
+                left = rows.take(missing["index"].sort().to_arrow())
+            if not left.num_rows:
+                return frozenset()
             at = int(time.time() * 1000)
             once = [
-                deltalake.Transaction(name, 1, at) for name, one in names.items() if one in left
+                deltalake.Transaction("/".join(map(str, key.values())), 1, at)
+                for key in left.select(keys).to_pylist()
             ]
             deltalake.write_deltalake(
                 into,
-                rows.filter(pc.is_in(rows["audit_id"], pa.array(sorted(left)))),
+                left,
                 mode="append",
                 schema_mode="merge",
                 commit_properties=deltalake.CommitProperties(app_transactions=once),
                 post_commithook_properties=_AFTERWARDS,
             )
-            return left
+            return frozenset(left["audit_id"].to_pylist())
 
         return self.retry(table, write)
-
-    def _known(self, table: str, rows: pa.Table) -> set[str]:
-        """Return the audits some of whose rows a table has."""
-        keys = list(TABLES[table].keys)
-        asked = pl.DataFrame(rows.select(keys)).lazy()
-        found = self.scan(table).join(asked, on=keys, how="semi").select("audit_id").unique()
-        return set(self.collect(found)["audit_id"])
 
     def _look_up(
         self, audits: Sequence[AuditRow]
