@@ -429,12 +429,12 @@ def test_no_file_names_a_package_index():
 # A commit that raises one says why.
 MOST_LINES = {
     "flows": 1_769,
-    "flows/commands": 3_736,
+    "flows/commands": 3_730,
     "flows/learn": 473,
     "flows/notify": 1_001,
     "flows/publication": 202,
     "flows/report": 1_517,
-    "flows/run": 1_521,
+    "flows/run": 1_493,
     "flows/study": 4_461,
     "privcore": 231,
     "privcore/attacks": 7_440,
@@ -443,9 +443,9 @@ MOST_LINES = {
     "privcore/mechanisms": 1_530,
     "privcore/publication": 704,
     "privcore/upper_bounds": 1_597,
-    "tests": 61_668,
+    "tests": 61_626,
     "workers": 2_497,
-    "workers/audit": 3_575,
+    "workers/audit": 3_516,
     "workers/datasets": 698,
     "workers/evidence": 433,
     "workers/labels": 1_457,
@@ -457,7 +457,7 @@ MOST_LINES = {
     "workers/scan": 1_673,
     "workers/sources": 5_482,
     "workers/training": 1_291,
-    "workers/warehouse": 3_498,
+    "workers/warehouse": 3_446,
 }
 MOST_WORDS_OF_PAGES = 78_850
 

@@ -155,7 +155,7 @@ def incidents_before(warehouse: Warehouse, rows: Sequence[AuditRow]) -> dict[str
     of_claim: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for night in nights.join(together, on="audit_id", how="left").sort("day").to_dicts():
         of_claim.setdefault(_claim(night), []).append(night)
-    known = acknowledgements(warehouse, models.to_list())
+    known = acknowledgements(warehouse)
     return {
         row.audit_id: _incident(row, of_claim.get(_claim(vars(row)), ()), known) for row in rows
     }

@@ -84,7 +84,7 @@ def _acknowledged(
     """
     reach = pl.col("day") >= pl.col("last") - dt.timedelta(days=REACH)
     nights = nights.filter(COUNTED_WITH_OTHERS, reach)
-    if nights.is_empty() or not acknowledgements(warehouse, nights["model"].unique().to_list()):
+    if nights.is_empty() or not acknowledgements(warehouse):
         return {}
     refuting = (pl.col("verdict") == Verdict.VIOLATED) | pl.col("refuted_together")
     found = audited_nights(warehouse, nights["audit_id"]).filter(refuting).sort("day")

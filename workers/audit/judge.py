@@ -58,8 +58,6 @@ _MANY_EXCLUDED = 0.1
 knows which one that is, and may have the model remember the others."""
 _FEW_PERSONS = 10
 """Persons in the holdout, without which nothing is seen of persons with as many rows."""
-_NO_RESPONSE = 1e-3
-"""Share of responses that are others than the label, below which a correction changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ def _of_answers(grounds: Grounds) -> Iterator[Remark]:
     yield from remarked(kinds.ARMS_UNLIKE, unlike_arms(tallies))
     yield from remarked(kinds.SERVED_OTHERWISE, _corrected(correction))
     yield from remarked(kinds.POWER_LOST, _classes_without_labels(classes, tallies))
-    if not grounds.refuted and not changes_answers(correction, classes):
+    if not grounds.refuted and correction is None:  # which makes honest answers worse, too
         yield from remarked(kinds.ANSWERS_WORSE_THAN_SHARES, worse_than_shares(tallies))
 
 
@@ -312,11 +310,6 @@ def _corrected(correction: OutputCorrection | None) -> str:
         f"(epsilon {correction.epsilon:g}, floor {correction.floor:g}). If anyone gets the "
         "probabilities from before it, they may give away more."
     )
-
-
-def changes_answers(correction: OutputCorrection | None, classes: int) -> bool:
-    """Return whether a correction changes answers, so that honest ones may look as hidden ones."""
-    return correction is not None and (classes - 1) * math.exp(-correction.epsilon) > _NO_RESPONSE
 
 
 def _unserved_rounds(rounds: int) -> str:

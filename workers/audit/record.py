@@ -54,7 +54,7 @@ def evaluated_record(grounds: Grounds) -> AuditRecord:
             game=grounds.evidence.game,
             plan=plan,
         ),
-        slices=slice_rows(grounds, identity),
+        slices=tuple(slice_rows(grounds, identity)),
         # A membership prediction is always about the record's own label: calibration is undefined.
         reliability=reliability_rows(result, identity)
         if plan.secret is not Secret.MEMBERSHIP
@@ -280,8 +280,8 @@ def reliability_rows(result: PartialResult, identity: dict[str, Any]) -> tuple[R
     )
 
 
-def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[SliceRow, ...]:
-    """Return the slices with enough records of both arms.
+def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> Iterator[SliceRow]:
+    """Yield the slices with enough records of both arms.
 
     The significance is divided by the number of slices shown, which their labels do not decide: all
     of their bounds together are valid at the plan's. Where bets against the proxy could not win in
@@ -290,8 +290,8 @@ def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[SliceRow, ..
     Raises:
         NotEvaluableError: a column has too many values to be a slice.
     """
-    plan, result = grounds.plan, grounds.result
-    shown: list[tuple[str, str, SliceTallies]] = []
+    source, plan, result = grounds.source, grounds.plan, grounds.result
+    claim, shown = grounds.evidence.claim, list[tuple[str, str, SliceTallies]]()
     for column, tallies in zip(plan.slices, result.slices, strict=False):
         if tallies is None:
             raise NotEvaluableError(
@@ -302,17 +302,9 @@ def slice_rows(grounds: Grounds, identity: dict[str, Any]) -> tuple[SliceRow, ..
         for value, (training, control) in zip(tallies.values, tallies.records, strict=True):
             if training >= plan.minimum_slice_records and control >= plan.minimum_control_records:
                 shown.append((column, value, tallies))
-    return tuple(_slice_rows(shown, grounds, identity))
-
-
-def _slice_rows(
-    shown: list[tuple[str, str, SliceTallies]], grounds: Grounds, identity: dict[str, Any]
-) -> Iterator[SliceRow]:
-    source, plan, result = grounds.source, grounds.plan, grounds.result
-    whole, claim = result.tallies, grounds.evidence.claim
     for column, value, tallies in shown:
         evidence = read_evidence(
-            tallies.tallies(value, classes=whole.classes),
+            tallies.tallies(value, classes=result.tallies.classes),
             claim=dataclasses.replace(claim, significance=claim.significance / len(shown)),
             choice=Grid(plan.fractions),
             paper_delta=plan.delta,

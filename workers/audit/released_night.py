@@ -8,12 +8,11 @@ import datetime as dt
 import hashlib
 import hmac
 import math
-from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privcore.lower_bounds.released_labels import Declared, LabelNight
-from privcore.lower_bounds.windows import Night
+from privcore.lower_bounds.released_labels import Declared
 from workers.audit.declaration import family_of
 from workers.audit.label_check import AskedLabels, JudgedLabels, judge_labels
 from workers.audit.proving import failure_record
@@ -57,7 +56,12 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     audit_id = digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning})
     identity = identity_of(audit_id, labels=digest) | {"target_sha256": read.target}
     identity |= {"model": request.model, "day": day}
-    night = _silent(judged.night) if doubtful else judged.night
+    night = judged.night
+
+    def told(values: NDArray[np.float64]) -> tuple[float, ...]:
+        """Return evidence for a column: none in doubt, which voids other nights, too."""
+        return flat(np.zeros_like(values) if doubtful else values)
+
     audit = AuditRow(
         **identity,
         **declared_columns(privacy, None),
@@ -66,10 +70,10 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         reason=" ".join([judged.reason, *judged.remarks]),
         records=judged.records,
         epsilon_lower=0.0 if doubtful else found.epsilon_lower,
-        epsilon_ceiling=night.epsilon_ceiling,
+        epsilon_ceiling=0.0 if doubtful else night.epsilon_ceiling,
         sees_from=found.sees_from if math.isfinite(found.sees_from) else None,
         claim_pvalue=1.0 if doubtful else found.pvalue,
-        claim_evalue=float(np.exp(night.claimed.log_wealth).mean()),
+        claim_evalue=1.0 if doubtful else float(np.exp(night.claimed.log_wealth).mean()),
         recorded_at=dt.datetime.now(dt.UTC),
         status=Status.EVALUATED,
         source=read.to_json(),
@@ -88,13 +92,13 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
         classes=judged.classes,
         labels_recur=plan.labels_recur,
         holdout_sketch=judged.sketch,
-        window_log_wealth=flat(night.window.log_wealth),
+        window_log_wealth=told(night.window.log_wealth),
         window_price=0.0,
         standing_price=0.0,
-        ceiling_log_wealth=flat(night.ceiling),
-        claimed_log_wealth=flat(night.claimed.log_wealth),
-        imagined_mean=flat(night.imagined.mean),
-        imagined_variance=flat(night.imagined.variance),
+        ceiling_log_wealth=told(night.ceiling),
+        claimed_log_wealth=told(night.claimed.log_wealth),
+        imagined_mean=told(night.imagined.mean),
+        imagined_variance=told(night.imagined.variance),
     )
     return AuditRecord(audit=audit, wealth=(wealth,))
 
@@ -127,17 +131,3 @@ def _declared(given: ReleasedNight, model: str, day: dt.date) -> Privacy:
             "its manifest or in [models.privacy].",
         )
     return privacy
-
-
-def _silent(night: LabelNight) -> LabelNight:
-    """Return a night that adds nothing to others: what voids its verdict voids theirs."""
-    claimed, imagined = night.claimed, night.imagined
-    return LabelNight(
-        Night(np.zeros_like(night.window.log_wealth), 0.0),
-        np.zeros_like(night.ceiling),
-        replace(claimed, log_wealth=np.zeros_like(claimed.log_wealth)),
-        replace(
-            imagined, mean=np.zeros_like(imagined.mean), variance=np.zeros_like(imagined.variance)
-        ),
-        0.0,
-    )

@@ -149,21 +149,18 @@ def acknowledge(
     )
 
 
-def acknowledgements(
-    warehouse: Warehouse, models: Sequence[str] | None = None
-) -> tuple[Acknowledgement, ...]:
+def acknowledgements(warehouse: Warehouse) -> tuple[Acknowledgement, ...]:
     """Return every acknowledgement in the order of time; none of an audit that was withdrawn."""
     made = warehouse.collect(warehouse.notes(NoteKind.ACKNOWLEDGED))
     if made.is_empty():
         return ()  # years of audits are not read for none
     withdrawn = warehouse.notes(NoteKind.WITHDRAWN)
-    audits = warehouse.scan("audits").filter(
-        pl.col("audit_id").is_in(made["audit_id"].implode()),
-        pl.lit(True) if models is None else pl.col("model").is_in(list(models)),  # noqa: FBT003
-    )
+    acknowledged = pl.col("audit_id").is_in(made["audit_id"].implode())
     columns = ("noted_at", "noted_by", "why", "until", "epsilon_acknowledged")
     found = warehouse.collect(
-        audits.join(withdrawn, on="audit_id", how="anti")
+        warehouse.scan("audits")
+        .filter(acknowledged)
+        .join(withdrawn, on="audit_id", how="anti")
         .select("audit_id", "day", *SCOPE)
         .join(made.lazy().select("audit_id", *columns), on="audit_id")
         .sort("noted_at", "audit_id")

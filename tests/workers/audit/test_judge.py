@@ -34,7 +34,6 @@ from tests.support.verdicts import nothing_wrong
 from workers.audit.declaration import held_against
 from workers.audit.judge import (
     Grounds,
-    changes_answers,
     excluded,
     judged,
     persons,
@@ -47,7 +46,7 @@ from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.layout import Lake
-from workers.lake.manifest import OutputCorrection, Privacy
+from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
 from workers.scan.partial_results import Game, PartialResult, RowDraw
@@ -205,13 +204,6 @@ def test_rows_that_do_not_play_beside_their_persons_are_told(rows, told):
     plan = PLAN.model_copy(update={"privacy_unit": "who"})
     found = " ".join(one.sentence for one in persons(arms, plan))
     assert (told in found) if told else found == ""
-
-
-def test_a_correction_that_changes_nothing_silences_no_remark():
-    """Beside one of epsilon 10^6, exchanged features were not told by the answers."""
-    for epsilon, changes in ((1e6, False), (1.0, True)):
-        correction = OutputCorrection(name="noise_correction", epsilon=epsilon, floor=0.0)
-        assert changes_answers(correction, 2) is changes
 
 
 def test_a_target_that_answers_as_the_earlier_model_does_is_told():
