@@ -445,7 +445,7 @@ MOST_LINES = {
     "privcore/upper_bounds": 1_597,
     "tests": 61_626,
     "workers": 2_497,
-    "workers/audit": 3_516,
+    "workers/audit": 3_515,
     "workers/datasets": 698,
     "workers/evidence": 433,
     "workers/labels": 1_457,

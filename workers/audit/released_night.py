@@ -44,8 +44,8 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     privacy, table = _declared(given, request.model, day), given.released_labels
     declared = Declared(privacy.epsilon, privacy.delta, plan.night_significance)
     judged, version = _judged(table, day, declared, seed=plan.seed)
-    found, doubtful = judged.found, judged.doubtful
-    if judged.night is None or found is None:
+    found, night, doubtful = judged.found, judged.night, judged.doubtful
+    if night is None or found is None:
         raise NotEvaluableError(Reason.TOO_FEW_RECORDS, judged.reason)
     pinned = table.model_copy(update={"version": version})
     read = given.model_copy(update={"released_labels": pinned})
@@ -56,7 +56,6 @@ def _evaluated(day: dt.date, request: Request) -> AuditRecord:
     audit_id = digest_of(request.model, day, plan, {"labels": digest, "meaning": meaning})
     identity = identity_of(audit_id, labels=digest) | {"target_sha256": read.target}
     identity |= {"model": request.model, "day": day}
-    night = judged.night
 
     def told(values: NDArray[np.float64]) -> tuple[float, ...]:
         """Return evidence for a column: none in doubt, which voids other nights, too."""
