@@ -23,6 +23,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from privcore.exceptions import TransientError
@@ -114,16 +115,15 @@ class Contained:
             TransientError: the process went away by itself.
         """
         with self._lock:
-            new = self._kept is None
+            kept = self._kept
             try:
                 return self._call(content, readable, arguments)
             except TransientError:  # what it is forked from may have been stopped before
-                return self._call(content, readable, arguments)
-            except ContainedError:
-                if new:
+                pass
+            except ContainedError:  # for what an earlier call left in a kept child, or it was idle
+                if kept is None:
                     raise
-                # It may have ended for what an earlier call left in it, or because it was idle.
-                return self._call(content, readable, arguments)
+            return self._call(content, readable, arguments)
 
     def hold(self, *, readable: Sequence[str] = ()) -> "Held":
         """Return a child that answers call after call until it is ended, where each has its own.
@@ -149,8 +149,7 @@ class Contained:
             if held.forked_from is not self._process:
                 return None
             asked = {"child": held.child, "seconds": seconds}
-            code: int | None = self._tell(asked, seconds + _GRACE)
-            return code
+            return self._tell(asked, seconds + _GRACE)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """End the child, and all that are held; the next call starts another."""
@@ -229,22 +228,23 @@ class Contained:
         return TransientError(f"The process that runs {self._name} {how}: try again.")
 
 
+@dataclass(eq=False)
 class Held:
     """A child of its own: what one call leaves in it, the next one finds.
 
     Attributes:
+        of: whose function it calls.
         forked_from: the process that made it.
+        channel: to it; None once it has ended.
         child: its number there.
+        memory: bytes that it may take.
     """
 
-    def __init__(
-        self, of: Contained, forked_from: Any, channel: Channel, *, child: int, memory: int
-    ) -> None:
-        self.forked_from = forked_from
-        self.child = child
-        self._of = of
-        self._channel: Channel | None = channel
-        self._memory = memory
+    of: Contained
+    forked_from: Any
+    channel: Channel | None
+    child: int
+    memory: int
 
     def ask(
         self,
@@ -269,10 +269,10 @@ class Held:
                 has ended before.
             TransientError: what it was forked from went away.
         """
-        channel = self._channel
+        channel = self.channel
         if channel is None:
             raise ContainedError("has ended", "crashed")
-        header, most = self._of.question(arguments, seconds)
+        header, most = self.of.question(arguments, seconds)
         ended: ContainedError | None = None  # by what it said; else by its exit code
         try:
             # A process that was taken over may have turned off its own alarm, or it may be stopped.
@@ -292,15 +292,15 @@ class Held:
         code = self.end(_GRACE if ended is None else 0.0)
         if ended is None and code is None:
             raise TransientError("A process that reads foreign bytes went away: try again.")
-        raise ended or _ended(code or 0, most, self._memory) from None
+        raise ended or _ended(code or 0, most, self.memory) from None
 
     def end(self, seconds: float = 0.0) -> int | None:
         """Return its exit code, once: it is killed if it goes on for so long; None where gone."""
-        channel, self._channel = self._channel, None
+        channel, self.channel = self.channel, None
         if channel is None:
             return None
         channel.socket.close()
-        return self._of.end(self, seconds)
+        return self.of.end(self, seconds)
 
 
 def _read(header: bytes | bytearray, content: bytes | bytearray) -> Any:
@@ -339,10 +339,9 @@ def closed_here() -> list[str]:
     """
     asked = Contained("workers.isolation:measures", seconds=20, memory=1 << 28)
     try:
-        found: list[str] = asked()
+        return asked()  # type: ignore[no-any-return]
     finally:
         asked.stop()
-    return found
 
 
 _all: "weakref.WeakSet[Contained]" = weakref.WeakSet()

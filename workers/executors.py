@@ -111,7 +111,7 @@ class Executor:
         shared: Shared,
         items: Iterable[Item],
         *,
-        on_done: Callable[[Report], None],
+        on_done: Callable[[Report], None] = lambda _: None,
         deadline: dt.datetime | None = None,
     ) -> Result | None:
         """Return what `total` does, in this process."""
@@ -478,25 +478,14 @@ class Total(Generic[Added]):
 
     def map(
         self,
-        function: Callable[[tuple[Shared, Added], Item], Result],
+        function: Callable[[Shared, Added, Item], Result],
         shared: Shared,
         items: Iterable[Item],
     ) -> Iterator[Result]:
-        """Yield `function((shared, sum), item)` for every item, in any order."""
+        """Yield `function(shared, sum, item)` for every item, in any order."""
         if self.executor is None:
-            return InProcess().map(function, (shared, self.value), items)
-        return self.executor.map(_paired(function), shared, items, self.value)
-
-
-def _paired(
-    function: Callable[[tuple[Shared, Added], Item], Result],
-) -> Callable[[Shared, Added, Item], Result]:
-    def call(shared: Shared, value: Added, item: Item) -> Result:
-        return function((shared, value), item)
-
-    # No wraps: Ray would take the signature of what is wrapped, which has an argument less.
-    call.__name__, call.__qualname__ = function.__name__, function.__qualname__
-    return call
+            return (function(shared, self.value, item) for item in items)
+        return self.executor.map(function, shared, items, self.value)
 
 
 _TRIES = 4
@@ -554,14 +543,9 @@ class OneChild(Executor):
             # Spawned: Prefect's threads hold locks that a fork would copy.
             context = multiprocessing.get_context("spawn")
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            try:
+            with theirs:
+                process = context.Process(target=_serve, args=(theirs,), daemon=True)
                 process.start()
-            except BaseException:
-                ours.close()
-                raise
-            finally:
-                theirs.close()
             # Not before it runs: a process that was never started cannot be killed.
             self._process, self._pipe = process, ours
         pipe, answered, longest = self._pipe, False, seconds_left(deadline)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import onnx
-import onnxruntime
+import polars as pl
 import pytest
 from onnx import helper
 
@@ -12,8 +12,8 @@ from tests.support.onnx_files import ANSWER, ONES, SCORES, onnx_file
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.lake import model_sandbox
-from workers.lake.formats import onnx as onnx_format
-from workers.lake.model_sandbox import ModelRefusedError, describe_model
+from workers.lake.formats.inputs import ModelInputs
+from workers.lake.model_sandbox import ModelRefusedError, describe_model, score_rows
 from workers.memorization.language_models import ModelFile, NgramCounts
 from workers.plan import Plan
 
@@ -61,12 +61,14 @@ def by_value(most: int) -> bytes:
 def test_an_onnx_model_whose_memory_a_value_decides_is_bounded():
     """Trial rows need little memory; one row of the day asks for 40 GB."""
     content = by_value(10_000_000_000)
-    assert describe_model(content, form="onnx").class_count == 2
-    model = onnx_format.load(content).model
-    rows = np.full((4, 3), 1.0, np.float32)
-    assert model.run(["Y"], {"X": rows})[0].shape == (4, 2)
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="Available memory"):
-        model.run(["Y"], {"X": rows + 20.0})
+    described = describe_model(content, form="onnx")
+    usual, high = (
+        ModelInputs(pl.DataFrame(np.full((4, 3), number, np.float32)), matrix=True)
+        for number in (1.0, 21.0)
+    )
+    assert score_rows(content, described, usual, form="onnx").shape == (4, 2)
+    with pytest.raises(ModelRefusedError, match="cannot score these rows with ONNX"):
+        score_rows(content, described, high, form="onnx")
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}

@@ -65,15 +65,7 @@ def other_folder(folder: pathlib.Path) -> None:
     (folder / "other").symlink_to(folder.parent / f"day={EVE}")
 
 
-def hard_link(folder: pathlib.Path) -> None:
-    os.link(folder / "part-00000.parquet", folder / "again.parquet")
-
-
-def soft_link(folder: pathlib.Path) -> None:
-    (folder / "again.parquet").symlink_to("part-00000.parquet")
-
-
-@pytest.mark.parametrize("linked", [circle, other_folder, hard_link, soft_link])
+@pytest.mark.parametrize("linked", [circle, other_folder])
 def test_a_link_in_a_days_folder_lets_no_row_count_twice(lake, linked):
     """A circle gave each file 40 names, and the rows of innocents 40 times their weight."""
     linked(label_path(lake, "flights").parent)

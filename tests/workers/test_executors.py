@@ -295,8 +295,7 @@ def sum_of(executor: Executor, items: range) -> Total[int] | None:
 
 
 def asked(made: Total[int], items: list[int]) -> list[tuple[str, int, int]]:
-    def beside(both: tuple[str, int], item: int) -> tuple[str, int, int]:
-        word, whole = both
+    def beside(word: str, whole: int, item: int) -> tuple[str, int, int]:
         return word, whole, item
 
     return sorted(made.map(beside, "of", items))

@@ -64,14 +64,14 @@ def prove(audits: Sequence[Inputs], scan: Scan) -> Iterator[Proved]:
 
 
 def _prove_some(
-    counted: tuple[tuple[Lake, Partition], ByGame[PartialResult]],
+    place: tuple[Lake, Partition],
+    results: ByGame[PartialResult],
     some: Sequence[tuple[int, Inputs]],
 ) -> list[tuple[int, Proved]]:
-    (root, partition), results = counted
-    words = functools.partial(other_words, root, partition)
+    words = functools.partial(other_words, *place)
     proved = []
     for number, inputs in some:
-        result = results.parts[number].beside(partition.left_out)
+        result = results.parts[number].beside(place[1].left_out)
         proved.append((number, _proved(inputs, ScannedNight(inputs.game, result, words))))
     return proved
 

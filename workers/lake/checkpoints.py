@@ -2,7 +2,7 @@
 
 import datetime as dt
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from workers.lake.manifest import Manifest, looked_up, named_twice, parse_manife
 from workers.lake.model_sandbox import describe_model, known_words, score_rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A verified checkpoint: what Ray carries to the workers.
+
+    Its manifest's digest stands for all of it, since the manifest names that of the file.
 
     Attributes:
         manifest: of the model; its digest is of the file.
@@ -32,21 +34,10 @@ class Checkpoint:
         described: what it says of itself.
     """
 
-    manifest: Manifest
+    manifest: Manifest = field(compare=False)
     manifest_sha256: str
-    content: bytes
-    described: ModelDescription
-
-    def __hash__(self) -> int:
-        """Hash the digests, which stand for the content."""
-        return hash((self.manifest.sha256, self.manifest_sha256))
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the digests, which stand for the content, are the same."""
-        return isinstance(other, Checkpoint) and (
-            (self.manifest.sha256, self.manifest_sha256)
-            == (other.manifest.sha256, other.manifest_sha256)
-        )
+    content: bytes = field(compare=False)
+    described: ModelDescription = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Description of a checkpoint by itself: `manifest.json`, read strictly."""
 
 import datetime as dt
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -275,26 +274,15 @@ def parse_manifest(text: bytes, *, where: str) -> Manifest:
 
     Raises:
         NotEvaluableError: `manifest_invalid`, naming `where` and the first field that is missing,
-            unknown, wrong or said twice; an unknown schema version comes before all else. It is
-            wrong, too, where no owner declares.
+            unknown or wrong; an unknown schema version comes before all else. It is wrong, too,
+            where no owner declares.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> None:
-        for name, times in Counter(name for name, _ in pairs).items():
-            if times > 1:
-                raise NotEvaluableError(
-                    Reason.MANIFEST_INVALID,
-                    f"The manifest {where} says {name!r} twice, and readers differ in which they "
-                    "take: say it once.",
-                )
-
     try:
         manifest = Manifest.model_validate_json(text, strict=True)
     except ValidationError as error:
         problems = error.errors()
         first = next((p for p in problems if p["loc"] == ("schema_version",)), problems[0])
         raise NotEvaluableError(Reason.MANIFEST_INVALID, _sentence(where, first)) from None
-    json.loads(text, object_pairs_hook=once, parse_int=str, parse_float=str)
     if manifest.privacy is not None and manifest.privacy.declared_by in NO_OWNERS:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,

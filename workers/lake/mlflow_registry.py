@@ -16,22 +16,22 @@ import datetime as dt
 import functools
 import hashlib
 import os
+import pathlib
 import re
 import ssl
-import time
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from privcore.exceptions import TerminalError, TransientError
+from privcore.exceptions import TerminalError
 from workers.contained import Contained, ContainedError
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
-from workers.lake.formats import NAMES
+from workers.lake.formats import ENDINGS, NAMES
 from workers.lake.layout import Lake, patiently
 from workers.lake.places import bucket_of, placed, registry_address, within
 
@@ -75,16 +75,33 @@ _contained = Contained(
 )
 
 
-_SECONDS, _SECONDS_IN_ALL = 60.0, 900.0
-"""Time that the server may be silent, and time that one answer may take."""
+_SECONDS = 60.0
+"""Time that the server may be silent."""
 _MAY_GO_AWAY = {408, 425, 429, 500, 502, 503, 504}
 _API = "/api/2.0/mlflow"
-_ANSWER = TypeAdapter(dict[str, Any])
 
 
-def asked(
-    method: str, content: dict[str, str] | None = None, **question: str
-) -> dict[str, Any] | None:
+class _Experiment(BaseModel):
+    artifact_location: str = ""
+
+
+class _ModelVersion(BaseModel, coerce_numbers_to_str=True):
+    version: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
+    run_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,100}$")] | None = None
+    source: str = ""
+    status: str = "READY"
+    creation_timestamp: dt.datetime | None = None
+
+
+class _Answer(BaseModel):
+    """What is read of the registry's answers; what else they say is passed over."""
+
+    model_version: _ModelVersion | None = None
+    artifact_uri: str = ""
+    experiment: _Experiment = _Experiment()
+
+
+def asked(method: str, content: dict[str, str] | None = None, **question: str) -> _Answer | None:
     """Return the registry's answer; None where it has no such thing.
 
     It is told `content`, where there is some: the same if it is told twice, as it is tried again.
@@ -99,7 +116,7 @@ def asked(
     if given is None:
         return None
     try:
-        return _ANSWER.validate_json(given)
+        return _Answer.model_validate_json(given)
     except ValidationError:
         why = "answers with something else than MLflow's REST interface does"
         raise _unreadable(why) from None
@@ -182,20 +199,12 @@ def _exchanged(path: str, at_most: int, content: dict[str, str] | None = None) -
 
 
 def _body(parts: Iterable[bytes], at_most: int) -> bytes:
-    """Return an answer's bytes, at least one more than `at_most` where there are too many.
-
-    A timeout of httpx bounds each read and not all of them.
-    """
-    content, end = bytearray(), time.monotonic() + _SECONDS_IN_ALL
+    """Return an answer's bytes, at least one more than `at_most` where there are too many."""
+    content = bytearray()
     for part in parts:
         content += part
         if len(content) > at_most:
             break
-        if time.monotonic() > end:
-            raise TransientError(
-                f"The MLflow server did not answer in full within {_SECONDS_IN_ALL:.0f} seconds: "
-                "see what slows it down, then try again."
-            )
     return bytes(content)
 
 
@@ -205,13 +214,6 @@ def _unreadable(why: str) -> NotEvaluableError:
 
 
 PROXIED = "mlflow-artifacts:"
-_FLAVORS = ("xgboost", "lightgbm", "catboost", "onnx")
-_ENDINGS = {
-    "xgboost": (".ubj", ".json", ".xgb"),
-    "lightgbm": (".lgb", ".txt"),
-    "catboost": (".cb", ".cbm"),
-    "onnx": (".onnx",),
-}
 _LOGGED = {
     "xgboost": 'log it with mlflow.xgboost and model_format="ubj"',
     "lightgbm": "log model.booster_, and not the LGBMClassifier, with mlflow.lightgbm",
@@ -220,7 +222,6 @@ _LOGGED = {
 }
 """How a model is logged in its framework's own format."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_VERSION, _RUN = re.compile(r"[0-9]{1,19}"), re.compile(r"[A-Za-z0-9._-]{1,100}")
 _SHOWN = 10
 """Flavors that a sentence names."""
 
@@ -255,48 +256,25 @@ def find_registered(address: str, allowed: Iterable[str] = ()) -> RegisteredFile
     """
     name, alias = registry_address(address)
     answer = asked("registered-models/alias", name=name, alias=alias)
-    if answer is None:
+    if answer is None or answer.model_version is None or answer.model_version.status != "READY":
         return None
-    found = _part_of(answer, "model_version")
-    return None if found.get("status", "READY") != "READY" else _located(name, found, allowed)
+    return _located(name, answer.model_version, allowed)
 
 
-def find_version(name: str, version: str) -> RegisteredFile | None:
-    """Return a version of a registered model; None where there is none.
-
-    Raises:
-        NotEvaluableError: as `find_registered`.
-    """
-    answer = asked("model-versions/get", name=name, version=version)
-    return None if answer is None else _located(name, _part_of(answer, "model_version"), ())
-
-
-def _part_of(answer: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a part of an answer; nothing where that is something else."""
-    found = answer.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _located(name: str, found: dict[str, Any], allowed: Iterable[str]) -> RegisteredFile:
+def _located(name: str, found: _ModelVersion, allowed: Iterable[str]) -> RegisteredFile:
     """Return where a version's own file lies, by what the registry says of the version."""
-    version, run = str(found.get("version")), found.get("run_id") or None
-    if not (_VERSION.fullmatch(version) and (run is None or _RUN.fullmatch(str(run)))):
-        raise NotEvaluableError(
-            Reason.CHECKPOINT_INVALID,
-            f"The MLflow registry gives {name} a version or a run that is none: register the model "
-            "again.",
-        )
-    place = asked("model-versions/get-download-uri", name=name, version=version) or {}
-    who = f"Version {version} of {name} in the MLflow registry"
-    folder = _folder(str(place.get("artifact_uri") or found.get("source") or ""), allowed, who)
+    place = asked("model-versions/get-download-uri", name=name, version=found.version) or _Answer()
+    who = f"Version {found.version} of {name} in the MLflow registry"
+    folder = _folder(place.artifact_uri or found.source, allowed, who)
     flavors = _mlmodel(folder, who)
-    file, form = _native(flavors, who)
-    code = any(flavor.code is not None for flavor in flavors.values())
-    made = found.get("creation_timestamp")  # MLflow 2 and 3: milliseconds, as a number or digits
-    at = int(made) if isinstance(made, int | str) and _VERSION.fullmatch(str(made)) else None
-    registered_at = None if at is None else dt.datetime.fromtimestamp(at / 1000.0, dt.UTC)
-    run = None if run is None else str(run)
-    return RegisteredFile(folder, file, form, version, run, registered_at, code)
+    return RegisteredFile(
+        folder,
+        *_native(flavors, who),
+        version=found.version,
+        run=found.run_id or None,
+        registered_at=found.creation_timestamp,
+        code=any(flavor.code is not None for flavor in flavors.values()),
+    )
 
 
 def read_artifact(folder: str, name: str, *, at_most: int) -> bytes:
@@ -357,11 +335,10 @@ def _own_root() -> tuple[str, ...]:
     The server itself has placed the first experiment there; users place others.
     """
     try:
-        answer = asked("experiments/get", experiment_id="0") or {}
+        answer = asked("experiments/get", experiment_id="0") or _Answer()
     except NotEvaluableError:  # this login may not look
         return ()
-    place = _part_of(answer, "experiment").get("artifact_location")
-    root = str(place or "").rpartition("/")[0]
+    root = answer.experiment.artifact_location.rpartition("/")[0]
     return () if bucket_of(root) is None or set("?#") & set(root) else (root,)
 
 
@@ -384,11 +361,11 @@ def _native(flavors: dict[str, Flavor], who: str) -> tuple[str, str]:
     """Return the model's own file, and its format; by which MLflow serves it, where it does."""
     served = flavors.get("python_function", Flavor())
     held: tuple[str, str] | None = None
-    for form in _FLAVORS:
+    for form in _LOGGED:
         data = flavors.get(form, Flavor()).data
         if data is None:
             continue
-        if not (_PLAIN.fullmatch(data) and data.endswith(_ENDINGS[form])):
+        if not (_PLAIN.fullmatch(data) and ENDINGS.get(pathlib.PurePath(data).suffix) == form):
             held = held or (form, data[:100])
             continue
         if served.loader in {None, f"mlflow.{form}"} and served.data in {None, data}:
@@ -432,12 +409,13 @@ def check_version(version: Version, sha256: str) -> None:
         TerminalError: there is no such version, its file is another one, MLflow serves it with
             code of its own, or the environment names no server.
     """
-    found = find_version(version.name, version.number)
-    if found is None:
+    answer = asked("model-versions/get", name=version.name, version=version.number)
+    if answer is None or answer.model_version is None:
         raise TerminalError(
             f"The MLflow registry has no version {version.number} of {version.name}: give the "
             "version that the training run registered."
         )
+    found = _located(version.name, answer.model_version, ())
     if found.code:
         raise TerminalError(
             f"MLflow serves version {version.number} of {version.name} with code of its own, which "

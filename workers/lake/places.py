@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 from privcore.exceptions import TerminalError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PORT = re.compile(r":\d{1,5}$")
 _QUERY = {"region", "scheme", "endpoint_override"}
 """Parameters that a URI may have beside the place: none of them is a credential."""
 _CONTAINERS = {"abfs", "abfss"}
@@ -66,18 +67,18 @@ def check_uri(uri: str) -> str:
             environment's usual chain alone.
     """
     parts = urllib.parse.urlsplit(uri)
-    host = _decoded(parts.netloc)
+    host = urllib.parse.unquote(parts.netloc)
     if parts.scheme.lower() in _CONTAINERS:
         host = host.replace("@", "", 1)
     query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
     if (
         "@" in host
-        or host.count(":") > _is_port(host)
-        or ";" in _decoded(parts.path)
+        or host.count(":") > (_PORT.search(host) is not None)
+        or ";" in urllib.parse.unquote(parts.path)
         or parts.fragment
         or "#" in uri
         or any(name.lower() not in _QUERY for name, _ in query)
-        or any(set("@?#;") & set(_decoded(value)) for _, value in query)
+        or any(set("@?#;") & set(urllib.parse.unquote(value)) for _, value in query)
     ):
         raise TerminalError(
             f"A {parts.scheme}:// URI of the settings holds a credential, or something that could "
@@ -156,17 +157,6 @@ def _parts(address: str) -> tuple[str, str, str]:
     scheme, mark, rest = address.partition("://")
     bucket, _, path = rest.partition("/")
     return (_SAME.get(scheme.lower(), scheme.lower()), bucket, path) if mark else ("", "", address)
-
-
-def _is_port(host: str) -> bool:
-    return re.search(r":\d{1,5}$", host) is not None
-
-
-def _decoded(text: str) -> str:
-    """Undo percent-encoding, however often it was done."""
-    while (plain := urllib.parse.unquote(text)) != text:
-        text = plain
-    return text
 
 
 _FIELDS = {"model", "day"}

@@ -73,9 +73,7 @@ def with_students(
     """
     asked = shared.of([n for n, game in shared.games.items() if game.may_have_student])
     samples = sampled(asked, _of_batch, executor=executor, deadline=deadline)
-    students = executor.fold(
-        _teach, samples, samples, on_done=lambda _: None, deadline=deadline
-    ) or ByGame({})
+    students = executor.fold(_teach, samples, samples, deadline=deadline) or ByGame({})
     return _with(shared, student=students.parts)
 
 
@@ -111,7 +109,7 @@ def sampled(
     few = [number for number, part in found.items() if part.streams.size < _TOO_FEW]
     if few and any(passed_over):
         asked = _Asked(shared.of(few), None, most, of_batch)
-        again = executor.fold(_sample, asked, names, on_done=lambda _: None, deadline=deadline)
+        again = executor.fold(_sample, asked, names, deadline=deadline)
         assert again is not None  # noqa: S101  # there are files
         found |= again.parts
     return found
@@ -282,10 +280,10 @@ def with_row_draws(
     if not asked.games or shared.partition.bytes < _LEAST_BYTES:
         return shared
     units = shared.partition.work_units
-    rows = executor.fold(_rows, asked, units, on_done=lambda _: None, deadline=deadline)
+    rows = executor.fold(_rows, asked, units, deadline=deadline)
     if not may_be_large(rows or 0):
         return shared
-    draws = executor.fold(_draw, asked, units, on_done=lambda _: None, deadline=deadline)
+    draws = executor.fold(_draw, asked, units, deadline=deadline)
     assert draws is not None  # noqa: S101  # there are units
     return _with(shared, draw={n: draw for n, draw in draws.parts.items() if draw.large})
 

@@ -194,11 +194,8 @@ _RARE = 0.01
 """Numbers beyond the quantiles of this share at either end are unusual, as are rarer categories."""
 _MOST_RARE = 0.2
 """Where more rows than this share hold rare categories, these are usual in their column."""
-_UNUSUAL = (
-    "rows without unusual values",
-    "rows with one unusual value",
-    "rows with several unusual values",
-)
+_UNUSUAL = ("rows with one unusual value", "rows with several unusual values",
+            "rows without unusual values")  # fmt: skip
 
 Grouping = tuple[tuple[str, ...], NDArray[np.int64]]
 """Names of groups, ascending, and each row's place among them."""
@@ -231,7 +228,7 @@ class FittedSegments:
                 (tuple(f"{place:03d}" for place in range(len(tree.leaves))), tree.segments(context))
                 for tree in self.trees
             ),
-            _by_name(_UNUSUAL, np.minimum(self._unusual(context), len(_UNUSUAL) - 1)),
+            (_UNUSUAL, (np.minimum(self._unusual(context), 2) - 1) % len(_UNUSUAL)),
         )
 
     @property
@@ -296,8 +293,3 @@ def _rare(codes: NDArray[np.int64]) -> tuple[int, ...]:
     if counts[few].sum() > _MOST_RARE * codes.size:
         return ()
     return (-1, *(value for value in values[few].tolist() if value >= 0))
-
-
-def _by_name(names: tuple[str, ...], places: NDArray[np.int64]) -> Grouping:
-    ascending = sorted(names)
-    return tuple(ascending), np.array([ascending.index(name) for name in names])[places]

@@ -50,7 +50,10 @@ def test_what_cannot_be_proposed_is_one_sentence(template, privaudit, tmp_path):
     (tmp_path / "model.pkl").write_bytes(b"x")
     arguments = asked(template)
     arguments[1] = str(tmp_path / "model.pkl")
-    assert "ends in none of .cbm, .ubj, .json, .txt, .lgb, .onnx" in privaudit(*arguments).err
+    assert (
+        "ends in none of .cbm, .cb, .ubj, .json, .xgb, .txt, .lgb, .onnx"
+        in privaudit(*arguments).err
+    )
     assert privaudit("manifest").code == 64
     negative = privaudit(*asked(template, "--epsilon", "-1"))
     assert (negative.code, "privacy.epsilon" in negative.err) == (3, True)

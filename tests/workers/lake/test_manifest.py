@@ -7,7 +7,6 @@ from tests.support.lake import DAY, EVE, copied, declared, edit_manifest
 from tests.support.tiers import rest_slow
 from tests.support.verdicts import nothing_wrong
 from workers.exceptions import NotEvaluableError
-from workers.lake.layout import checkpoint_folder
 from workers.lake.manifest import parse_manifest
 
 
@@ -48,16 +47,6 @@ def test_invented_classes_are_told(lake):
     row = audited(lake)
     assert row.verdict == "violated", row.reason
     assert "35 classes are listed and 2 have labels." in row.reason
-
-
-def test_two_declarations_in_one_manifest_are_refused(lake):
-    path = f"{checkpoint_folder('good', DAY)}/manifest.json"
-    text = lake.read(path).decode().rstrip()
-    lax = str(declared(50.0)).replace("'", '"').replace("None", "null")
-    lake.write(path, f'{text[:-1]}, "privacy": {lax}}}'.encode())
-    row = audited(lake)
-    assert (row.status, row.detail) == ("not_evaluable", "manifest_invalid"), row.reason
-    assert "'privacy' twice" in row.reason
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,6 @@ def test_an_alias_leads_to_a_native_file_whatever_flavor_is_beside_it(registry, 
     assert read_artifact(found.folder, found.name, at_most=100) == b"a model"
 
 
-def test_an_answer_that_comes_without_end_is_given_up(registry, monkeypatch):
-    monkeypatch.setattr(mlflow_registry, "_SECONDS_IN_ALL", -1.0)
-    register(registry)
-    with pytest.raises(TransientError, match="did not answer in full"):
-        find_registered(ADDRESS)
-
-
 def test_what_is_not_registered_or_not_ready_is_not_there(registry):
     assert find_registered(ADDRESS) is None  # nor is the model
     register(registry, status="PENDING_REGISTRATION")

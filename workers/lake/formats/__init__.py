@@ -22,8 +22,8 @@ FILES = {
 NAMES = {"catboost": "CatBoost", "xgboost": "XGBoost", "lightgbm": "LightGBM", "onnx": "ONNX"}
 """The formats' frameworks in sentences, which need no library."""
 
-ENDINGS = {".cbm": "catboost", ".ubj": "xgboost", ".json": "xgboost", ".txt": "lightgbm",
-           ".lgb": "lightgbm", ".onnx": "onnx"}  # fmt: skip
+ENDINGS = {".cbm": "catboost", ".cb": "catboost", ".ubj": "xgboost", ".json": "xgboost",
+           ".xgb": "xgboost", ".txt": "lightgbm", ".lgb": "lightgbm", ".onnx": "onnx"}  # fmt: skip
 """The formats by how frameworks' own files are called."""
 
 NUMBERS: dict[str, type[pl.DataType]] = {

@@ -1,10 +1,8 @@
 """ONNX: a file's graph, checked, and a session that runs it, of classifiers and language models.
 
-Files beside the model, an author's own operators, operators of chance, and loops that need not end,
-are refused.
+Files beside the model, an author's own operators, and operators of chance are refused.
 """
 
-import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +10,7 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from workers.lake import limits
 from workers.lake.formats.contract import ModelRefusedError
-from workers.memory import bounded_memory
 
 _STANDARD = {"", "ai.onnx", "ai.onnx.ml"}
 _NEWER_IR = re.compile(r"IR version: (\d+), max supported IR version: (\d+)")
@@ -31,8 +27,6 @@ def open_session(content: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    _bound_memory()
-    options.add_session_config_entry("session.use_env_allocators", "1")
     # It also knows a format of its own, and a file can be of both: what was checked is what is run.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
@@ -57,28 +51,8 @@ def _check_newer(said: str) -> None:
         )
 
 
-@functools.cache
-def most_memory() -> int:
-    """Return the bytes that a model may take while it scores."""
-    return bounded_memory(limits.MODEL_MEMORY_BYTES)
-
-
-@functools.cache
-def _bound_memory() -> None:
-    """Let all models of this process together reserve so much: a value of a row may say how much.
-
-    What trial rows ask for says nothing of that.
-    """
-    most = most_memory()
-    memory = onnxruntime.OrtMemoryInfo(
-        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
-    )
-    arena = onnxruntime.OrtArenaCfg({"max_mem": most, "arena_extend_strategy": 1})
-    onnxruntime.create_and_register_allocator(memory, arena)
-
-
 def check_graphs(content: bytes) -> None:
-    """Refuse what the standard does not define, what lies in other files, and what may not end."""
+    """Refuse what the standard does not define, what lies in other files, and chance."""
     model = onnx.load_model_from_string(content)
     if model.functions:
         raise ModelRefusedError("has operators of its own: export it without local functions")
@@ -93,8 +67,6 @@ def check_graphs(content: bytes) -> None:
                     f"has the operator {node.op_type!r}, which may answer by chance: export the "
                     "model for inference"
                 )
-            if node.op_type == "Loop":
-                raise ModelRefusedError("has a loop, which need not end: export it without")
     for tensor in _tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ModelRefusedError("keeps weights in files beside it: save it as one file")

@@ -103,11 +103,7 @@ def join(
     scratch_folder = joining.scratch_folder()
     try:
         left_out = joining.executor.fold(
-            _join,
-            scratch_folder,
-            [Join(tables, day, parts)],
-            on_done=lambda _: None,
-            deadline=joining.deadline,
+            _join, scratch_folder, [Join(tables, day, parts)], deadline=joining.deadline
         )
     except DeadlinePassedError:
         before = (

@@ -43,7 +43,7 @@ from workers.labels.columns import Batch
 from workers.lake import formats
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.formats import FILES
-from workers.lake.formats.contract import LoadedModel, ModelRefusedError, check_places
+from workers.lake.formats.contract import ModelRefusedError, check_places
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn
 from workers.lake.model_sandbox import describe_model
@@ -311,9 +311,6 @@ def softmax_file(kind: str) -> bytes:
         branch = onnx.helper.make_graph([node("Fetch", ["X"], ["B"], **own)], "branch", [], said)
         choose = node("If", ["T"], ["Z"], then_branch=branch, else_branch=branch)
         return onnx_file([choose, last], T=np.bool_(1), **own)
-    if kind == "loop":
-        body = onnx.helper.make_graph([node("Identity", ["c"], ["d"])], "body", [], [])
-        return onnx_file([node("Loop", ["", ""], ["Z"], body=body), last])
     if kind == "huge":
         fill = [node("ConstantOfShape", ["S"], ["H"]), node("ReduceSum", ["H"], ["R"], keepdims=1),
                 node("MatMul", ["X", "W"], ["M"]), node("Add", ["M", "R"], ["Z"])]  # fmt: skip
@@ -325,7 +322,6 @@ def softmax_file(kind: str) -> bytes:
     ("kind", "said"),
     [
         ("hidden operator", "has the operator 'Fetch' of 'com.example'"),
-        ("loop", "has a loop"),
         ("no softmax", "gives no probabilities"),
         ("huge", "GiB of memory"),
     ],
@@ -377,11 +373,3 @@ def test_a_manifest_that_does_not_fit_is_refused(lake, models, kind, changes, sa
     edit_manifest(lake, "good", DAY, **changes)
     with pytest.raises(NotEvaluableError, match=said):
         read_checkpoint(lake, "good", DAY)
-
-
-def test_a_category_of_two_codes_is_refused():
-    """Of 1 and "1" in one column, which pandas keeps apart, all rows got the last one's code."""
-    one = (("a", 0), ("b", 1))
-    assert LoadedModel(None, (one, None, one)).categories[0] == one
-    with pytest.raises(ModelRefusedError, match="gives the category 'a' two codes"):
-        LoadedModel(None, (None, (*one, ("a", 2))))
