@@ -4,7 +4,7 @@ The exact figures of an audit are functions of its labels. A reader who knows al
 try both values and compare. A statement holds two noisy numbers instead, and all its other parts
 are known without labels. It is differentially private for labels, and its verdict is valid.
 
-    tallies -> exact_statement -> ExactStatement (secret) -> publish_statement -> PublicStatement
+    tallies -> exact_statement -> ExactStatement (secret) -> publish_statement -> StatementFigures
 """
 
 import math
@@ -43,47 +43,18 @@ _FAIR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ExactStatement:
-    """Content of a statement before noise. It is as secret as the labels.
+class StatementFigures:
+    """The two figures of a statement, which alone depend on labels, and what follows from them.
+
+    `publish_statement` adds their noise. Before, they are as secret as the labels.
 
     Attributes:
         significance: allowed probability that a refutation of the tested claim is wrong.
-        records: number of training records in the tables.
-        control: number of holdout records in the tables.
-        epsilon_ceiling: the largest declared epsilon that as many records could refute, if every
-            prediction on training records were right and half of those on holdout records.
-        sees_from: about the least leak of every training label that would have refuted the
-            claim in five of six statements (`least_leak_seen`); None where a leak of 12 would not.
-        evidence: the exact figure against the claim.
-        premises: the exact figure against what that figure assumes.
+        evidence: against the claim.
+        premises: against what the test of the claim assumes.
     """
 
     significance: float
-    records: int
-    control: int
-    epsilon_ceiling: float
-    sees_from: float | None
-    evidence: NoisyWealth
-    premises: NoisyWealth
-
-
-@dataclass(frozen=True, slots=True)
-class PublicStatement:
-    """The statement about one audit. Of it, two figures depend on labels.
-
-    Attributes:
-        significance: allowed probability that a refutation of the tested claim is wrong.
-        records: number of training records in the tables.
-        control: number of holdout records in the tables.
-        epsilon_ceiling: as in `ExactStatement`.
-        evidence: against the claim, with noise.
-        premises: against what the test of the claim assumes, with noise.
-    """
-
-    significance: float
-    records: int
-    control: int
-    epsilon_ceiling: float
     evidence: NoisyWealth
     premises: NoisyWealth
 
@@ -111,6 +82,25 @@ class PublicStatement:
     def refuted(self) -> bool:
         """True if the claim is refuted, and what that assumes is not doubtful."""
         return self.pvalue <= self.significance and not self.doubtful
+
+
+@dataclass(frozen=True, slots=True)
+class ExactStatement(StatementFigures):
+    """Content of a statement before noise.
+
+    Attributes:
+        records: number of training records in the tables.
+        control: number of holdout records in the tables.
+        epsilon_ceiling: the largest declared epsilon that as many records could refute, if every
+            prediction on training records were right and half of those on holdout records.
+        sees_from: about the least leak of every training label that would have refuted the
+            claim in five of six statements (`least_leak_seen`); None where a leak of 12 would not.
+    """
+
+    records: int
+    control: int
+    epsilon_ceiling: float
+    sees_from: float | None
 
 
 def exact_statement(
@@ -198,9 +188,9 @@ def _tested(tallies: Tallies, claim: Claim) -> tuple[float, Matched, Stakes]:
 
 
 def publish_statement(
-    exact: ExactStatement, *, key: bytes, named: tuple[str | int, ...]
-) -> PublicStatement:
-    """Return a statement with its noise.
+    exact: StatementFigures, *, key: bytes, named: tuple[str | int, ...]
+) -> StatementFigures:
+    """Return the figures of a statement with their noise.
 
     **Privacy.** Each figure moves by at most 65 units with one label (`exact_statement`,
     `premises_log_wealth`) and gets noise for half of e = `epsilon_public`. So both together are
@@ -214,13 +204,10 @@ def publish_statement(
         named: what the noise is drawn for: slot, revision, method, digests of models *and labels*.
             Noise that labels do not enter would cancel between two versions of them.
     """
-    return PublicStatement(
-        significance=exact.significance,
-        records=exact.records,
-        control=exact.control,
-        epsilon_ceiling=exact.epsilon_ceiling,
-        evidence=with_noise(exact.evidence, key, "evidence", *named),
-        premises=with_noise(exact.premises, key, "premises", *named),
+    return StatementFigures(
+        exact.significance,
+        with_noise(exact.evidence, key, "evidence", *named),
+        with_noise(exact.premises, key, "premises", *named),
     )
 
 

@@ -27,10 +27,9 @@ from privcore.exceptions import TerminalError
 from privcore.lower_bounds.question import conclusive
 from privcore.lower_bounds.verdicts import Verdict
 from privcore.publication import (
-    ExactStatement,
     KeyedBits,
     NoisyWealth,
-    PublicStatement,
+    StatementFigures,
     exactly,
     publish_statement,
 )
@@ -98,19 +97,19 @@ class Statement(StatementFacts):
         return exactly(self.epsilon_public)
 
     @property
-    def figures(self) -> PublicStatement:
+    def figures(self) -> StatementFigures:
         """The statement's figures, from which verdict and p-values follow."""
-        each = self.charge / 2
-        return PublicStatement(
-            significance=self.significance,
-            records=self.records,
-            control=self.control_records,
-            epsilon_ceiling=self.epsilon_ceiling,
-            evidence=NoisyWealth(
-                each, self.evidence_gap, self.evidence_figure, self.evidence_price
-            ),
-            premises=NoisyWealth(each, self.premises_gap, self.premises_figure),
-        )
+        return _figures(self)
+
+
+def _figures(row: "ExactStatementRow | Statement") -> StatementFigures:
+    """Return a row's figures, with the noise that the row has."""
+    each = exactly(row.epsilon_public) / 2
+    return StatementFigures(
+        row.significance,
+        NoisyWealth(each, row.evidence_gap, row.evidence_figure, row.evidence_price),
+        NoisyWealth(each, row.premises_gap, row.premises_figure),
+    )
 
 
 def sentence_of(made: Statement) -> str:
@@ -145,7 +144,7 @@ def sentence_of(made: Statement) -> str:
     )
 
 
-def verdict_of(facts: StatementFacts, figures: PublicStatement) -> PublicVerdict:
+def verdict_of(facts: StatementFacts, figures: StatementFigures) -> PublicVerdict:
     """Return what follows from a statement's facts and figures.
 
     Nothing follows from an empty declaration or under doubtful assumptions. What is not refuted is
@@ -395,22 +394,7 @@ def statement_of(exact: ExactStatementRow, key: bytes) -> Statement:
     """
     named = (*named_by(exact), exact.audit_id, str(exact.labels_digest))
     statement_id = f"{KeyedBits(key, 'statement', *named).below(1 << 128):032x}"
-    each = exactly(exact.epsilon_public) / 2
-    made = publish_statement(
-        ExactStatement(
-            significance=exact.significance,
-            records=exact.records,
-            control=exact.control_records,
-            epsilon_ceiling=exact.epsilon_ceiling,
-            sees_from=exact.sees_from,
-            evidence=NoisyWealth(
-                each, exact.evidence_gap, exact.evidence_figure, exact.evidence_price
-            ),
-            premises=NoisyWealth(each, exact.premises_gap, exact.premises_figure),
-        ),
-        key=key,
-        named=(statement_id,),
-    )
+    made = publish_statement(_figures(exact), key=key, named=(statement_id,))
     return Statement(
         **{name: getattr(exact, name) for name in _TAKEN_OVER}
         | {"holdout_sketch": sketch_under(key, exact.holdout_sketch)},
