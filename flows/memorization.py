@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flows.progress import announce
 from flows.study.runner import Shown, Written, write_shown
-from flows.study.tables import COLORS, StudyTable, styled, table_of
+from flows.study.tables import COLORS, Axis, StudyTable, chart, points_of, styled, table_of
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
@@ -172,23 +172,16 @@ def loss_histogram(tally: MemorizationTally) -> pl.DataFrame:
 def loss_chart(losses: pl.DataFrame) -> Any:
     """Return Figure 4 (left): calibrated losses of training and holdout sequences."""
     inner = losses.filter(pl.col("from").is_finite(), pl.col("to").is_finite())
-    shares = inner.with_columns(
-        share=pl.col("sequences") / pl.col("sequences").sum().over("arm").clip(1)
-    ).filter(pl.col("sequences") > 0)
-    lines = (
-        alt.Chart(alt.InlineData(values=shares.to_dicts()))
-        .mark_bar(opacity=0.6)
-        .encode(
-            x=alt.X("from:Q", title="calibrated loss, nats"),
-            x2="to:Q",
-            y=alt.Y("share:Q", title="share of sequences", stack=None),
-            color=alt.Color(
-                "arm:N", title=None, scale=alt.Scale(range=[COLORS["grey"], COLORS["red"]])
-            ),
-        )
-        .properties(width=440, height=240)
+    share = pl.col("sequences") / pl.col("sequences").sum().over("arm").clip(1)
+    shares = inner.with_columns(share=share).filter(pl.col("sequences") > 0)
+    return chart(
+        points_of(shares.to_dicts(), "from", {"share": "{arm}"}),
+        "How much better the target knows each sequence",
+        x=Axis("calibrated loss, nats"),
+        y=Axis("share of sequences"),
+        colors="red grey",
+        marks="points",
     )
-    return styled(lines, "How much better the target knows each sequence")
 
 
 def reach_chart(found: Memorization) -> Any:
@@ -225,5 +218,5 @@ def reach_chart(found: Memorization) -> Any:
         .mark_rule(color=COLORS["red"], strokeDash=[4, 3])
         .encode(x="reach:Q")
     )
-    chart = alt.layer(tiles, reach).properties(width=440, height=240)
-    return styled(chart, "At risk: right of the line, and low")
+    layers = alt.layer(tiles, reach).properties(width=440, height=240)
+    return styled(layers, "At risk: right of the line, and low")

@@ -21,7 +21,6 @@ import math
 import pathlib
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -185,22 +184,19 @@ _DRIFT = 0.2  # share of each effect's deviation that is new each day
 _SYNTHETIC_CHUNK = 50_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Clicks:
-    """Made-up rows and what no learner knows of them."""
+def synthetic_clicks(
+    rows: int, *, day: int, seed: int, part: int = 0
+) -> tuple[pl.DataFrame, NDArray[np.float64]]:
+    """Return the rows of one part of one day (0, 1, ...), and each one's chance of a click.
 
-    frame: pl.DataFrame
-    chances: NDArray[np.float64]
-
-
-def synthetic_clicks(rows: int, *, day: int, seed: int, part: int = 0) -> Clicks:
-    """Return the rows of one part of one day (0, 1, ...); the same for the same arguments."""
+    They are the same for the same arguments.
+    """
     random = generator(seed, "synthetic criteo", day, part)
     raw, columns = _draw(rows, random, day=day, seed=seed)
     centre, deviation = _spread(day, seed)
     chances = expit(_LOG_ODDS + _DEVIATION * (raw - centre) / deviation)
     clicks = pl.Series(LABEL.column, (random.random(rows) < chances).astype(np.int8))
-    return Clicks(pl.DataFrame([clicks, *columns]), chances)
+    return pl.DataFrame([clicks, *columns]), chances
 
 
 def _draw(
@@ -235,12 +231,11 @@ def _spread(day: int, seed: int) -> tuple[float, float]:
 
 def synthetic_day(day: dt.date, *, number: int, rows: int, seed: int) -> pl.DataFrame:
     """Return one made-up day, `number` 0, 1, ..., with a `split`."""
-    frames = [
-        synthetic_clicks(
-            min(_SYNTHETIC_CHUNK, rows - start), day=number, seed=seed, part=part
-        ).frame
-        for part, start in enumerate(range(0, rows, _SYNTHETIC_CHUNK))
-    ]
+    sizes = (min(_SYNTHETIC_CHUNK, rows - start) for start in range(0, rows, _SYNTHETIC_CHUNK))
+    frames = (
+        synthetic_clicks(size, day=number, seed=seed, part=part)[0]
+        for part, size in enumerate(sizes)
+    )
     return _split(pl.concat(frames), SYNTHETIC_DATASET, day, seed)
 
 

@@ -230,7 +230,7 @@ def test_published_files_are_drawn_from_and_never_called_synthetic(
     """Two files of 20,000 lines in Criteo's format: 1,000 rows of each day, a twentieth."""
     files = [str(tmp_path / f"day_{day}") for day in range(2)]
     for day, file in enumerate(files):
-        frame = synthetic_clicks(20_000, day=day, seed=1).frame
+        frame, _ = synthetic_clicks(20_000, day=day, seed=1)
         frame.with_columns(pl.col(NUMERIC).cast(pl.Int64)).write_csv(
             file, separator="\t", include_header=False
         )

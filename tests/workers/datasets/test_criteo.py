@@ -159,30 +159,29 @@ def test_damaged_missing_and_empty_files_are_named(tmp_path):
 def test_made_up_clicks_have_the_shape_of_the_logs():
     """3% clicks, a Bayes log-loss near 0.12 that beats the rate's, Zipf frequencies, two seeds."""
     for seed in (1, 2):
-        clicks = synthetic_clicks(50_000, day=0, seed=seed)
-        chances = clicks.chances
+        frame, chances = synthetic_clicks(50_000, day=0, seed=seed)
         bayes = -np.mean(chances * np.log(chances) + (1 - chances) * np.log1p(-chances))
         rate = chances.mean()
         blind = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate))
         assert rate == pytest.approx(0.03, abs=0.004)
         assert bayes == pytest.approx(0.12, abs=0.01)
         assert bayes < 0.95 * blind
-        assert clicks.frame[LABEL.column].mean() == pytest.approx(rate, abs=0.004)
+        assert frame[LABEL.column].mean() == pytest.approx(rate, abs=0.004)
     assert (CARDINALITIES[0], CARDINALITIES[-1]) == (3, 1_000_000)
-    assert clicks.frame[CATEGORICAL[0]].n_unique() in {2, 3}
-    counts = clicks.frame[CATEGORICAL[15]].value_counts(sort=True)["count"]
+    assert frame[CATEGORICAL[0]].n_unique() in {2, 3}
+    counts = frame[CATEGORICAL[15]].value_counts(sort=True)["count"]
     # Zipf: the second value comes up about half as often as the first.
     assert counts[1] / counts[0] == pytest.approx(0.585, abs=0.05)
-    assert clicks.frame[NUMERIC[12]].null_count() > 20_000
-    assert clicks.frame[NUMERIC[0]].null_count() == 0
-    assert clicks.frame[NUMERIC[0]].max() > 30 * clicks.frame[NUMERIC[0]].median()
+    assert frame[NUMERIC[12]].null_count() > 20_000
+    assert frame[NUMERIC[0]].null_count() == 0
+    assert frame[NUMERIC[0]].max() > 30 * frame[NUMERIC[0]].median()
 
 
 def test_days_drift_mildly_and_the_same_seed_makes_the_same_clicks():
     assert synthetic_day(DAY, number=0, rows=1_000, seed=1)["split"].n_unique() == 3
-    one, again = (synthetic_clicks(2_000, day=1, seed=5, part=3) for _ in range(2))
-    assert one.frame.equals(again.frame)
-    assert not one.frame.equals(synthetic_clicks(2_000, day=1, seed=5, part=4).frame)
+    one, again, other = (synthetic_clicks(2_000, day=1, seed=5, part=n)[0] for n in (3, 3, 4))
+    assert one.equals(again)
+    assert not one.equals(other)
     effects = workers.datasets.criteo._effects
     values = np.arange(20_000, dtype=np.uint64)
     today, tomorrow = (effects(values, "x", day=day, seed=5) for day in (0, 1))
