@@ -51,20 +51,6 @@ class LaplaceOneHot:
         """The Laplace distribution's scale."""
         return self.deviation / math.sqrt(2.0)
 
-    def log_density(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the log-density of each noisy vector under each label, shape (records, classes).
-
-        Without noise it is 0 where the vector is the label's one-hot vector, else minus infinity.
-        """
-        hot = np.eye(self.classes)
-        distance = np.abs(noisy[:, None, :] - hot[None, :, :]).sum(axis=2)
-        if not self.deviation:
-            return np.where(distance == 0.0, 0.0, -np.inf)
-        density: NDArray[np.float64] = -distance / self.scale - self.classes * math.log(
-            2.0 * self.scale
-        )
-        return density
-
     def sample(self, labels: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.float64]:
         """Return one noisy vector per label, shape (records, classes).
 

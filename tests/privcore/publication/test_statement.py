@@ -257,20 +257,6 @@ def test_what_a_statement_costs(records, epsilon_public, truth, exact, claimed):
     assert claimed < exact
 
 
-def test_a_statement_is_the_same_again_and_another_for_other_labels_or_names():
-    tables = responses(np.random.default_rng(40), 4_000, 2.0)
-    first = publish(tables, claim(1.0))
-    assert publish(tables, claim(1.0)) == first
-    assert publish(tables, claim(1.0), 1).evidence != first.evidence
-    assert publish(tables, claim(1.0), key=bytes(32)).evidence != first.evidence
-    right = Matched(
-        tables.records, tables.right + 1, tables.control, tables.control_right, tables.offset
-    )
-    exact = [of_tables(one, claim(1.0)).evidence.figure for one in (tables, right)]
-    noise = [publish(one, claim(1.0)).evidence.figure for one in (tables, right)]
-    assert noise[1] - noise[0] != exact[1] - exact[0]  # else a difference would tell the label
-
-
 def test_delta_takes_its_price_and_holds_the_stakes_down():
     tables = responses(np.random.default_rng(41), 20_000, 2.0)
     pure, cheap, dear = (
