@@ -1,7 +1,6 @@
 """`privaudit memorization`: from a table to a list of its rows, with no text in any file."""
 
 import csv
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import polars as pl
@@ -9,6 +8,7 @@ import pytest
 
 from privcore.guarantees import DpSgd
 from privcore.upper_bounds import curve_leakage
+from tests.support.studies import check_files
 
 PLANTED = "zoe keeps 739120586 under q"
 
@@ -50,9 +50,7 @@ def test_a_planted_secret_is_listed_by_its_place(folder, privaudit):
     assert float(rows[0]["promised_bits"]) == pytest.approx(bits - float(leaked))
     for file in (folder / "found").iterdir():
         assert "zoe" not in file.read_text(encoding="utf-8")
-    for name in ("at_risk", "calibrated_loss"):
-        picture = folder / "found" / f"{name}.svg"
-        assert ET.parse(picture).getroot().tag.endswith("svg")  # noqa: S314  # our own file
+    assert {"at_risk.svg", "calibrated_loss.svg"} < check_files(folder / "found")
     losses = pl.read_csv(folder / "found" / "calibrated_loss.csv")
     assert dict(losses.group_by("arm").agg(pl.col("sequences").sum()).iter_rows()) == {
         "training": 64,

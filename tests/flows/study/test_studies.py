@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import sys
-import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
@@ -19,6 +18,7 @@ from flows.study.attacks import ATTACKS, LABELS
 from flows.study.printed import GAME, printed_values
 from flows.study.randomized_response import dimension_of, draw_classes, fitted_posterior, raised
 from privcore.attacks import generator
+from tests.support.studies import check_files
 from workers.datasets.criteo import NUMERIC, synthetic_clicks
 from workers.versions import METHOD_VERSION
 
@@ -35,13 +35,6 @@ def study(privaudit):
         return answer.code, answer.words
 
     return call
-
-
-def check_files(folder, data, drawings):
-    for name in data:
-        assert pl.read_csv(folder / f"{name}.csv").height > 0
-    for name in drawings:
-        assert ET.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
 
 
 def test_the_fitted_posterior_is_near_the_true_one_and_shifts_are_as_large_as_said():
@@ -78,8 +71,10 @@ def test_randomized_response_is_measured(tmp_path, smaller, study):
         "five dimensions hold no",
     ):
         assert words in out
-    data = ("bounds_summary", "shifts_summary", "published")
-    check_files(tmp_path, data, ("figures_2_and_3", "figure_4"))
+    assert check_files(tmp_path) == {
+        *("bounds_summary.csv", "shifts_summary.csv", "published.csv"),
+        *("figures_2_and_3.svg", "figure_4.svg", "study.json", "index.html"),
+    }
     found = pl.read_csv(tmp_path / "bounds_summary.csv").filter(
         (pl.col("epsilon") == 4.0) & (pl.col("fraction") == 0.01) & (pl.col("classes") == 10)
     )
@@ -206,7 +201,7 @@ def test_criteo_trains_attacks_and_says_synthetic(few_clicks, tmp_path, study): 
         "One rule of agreement",
     ):
         assert words in out
-    check_files(tmp_path, ("criteo_synthetic", "published"), ("tables_2_and_5", "figures_1_and_5"))
+    assert {"criteo_synthetic.csv", "figures_1_and_5.svg"} < check_files(tmp_path)
     drawing = (tmp_path / "tables_2_and_5.svg").read_text(encoding="utf-8")
     for name in ("lp-1st", "pate", "printed in the paper"):
         assert f">{name}</text>" in drawing  # the legend

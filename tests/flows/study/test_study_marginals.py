@@ -1,16 +1,12 @@
 """`privaudit study marginals`: resumed, within the bound, printed numbers beside ours."""
 
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import polars as pl
 import pytest
 
-from flows.commands.printing import print_study
 from flows.study import marginals
 from flows.study.marginals import ACS, FIRE, beside, sentences, study
 from flows.study.printed import WORST_CASE, printed_values
-from flows.study.runner import write_study
 from privcore.exceptions import InvalidInputError
 from tests.support.studies import played
 
@@ -97,19 +93,16 @@ def test_a_bound_agrees_to_the_printed_record_and_the_papers_attack_is_judged_no
 
 
 @pytest.mark.slow  # 16 columns
-def test_the_papers_attributes_are_taken_and_compared(few, tmp_path, capsys):  # noqa: ARG001
+def test_the_papers_attributes_are_taken_and_compared(few, tmp_path):  # noqa: ARG001
     whole = study(table(tmp_path, names=(*ACS, "id")), scale=1.0)
     assert whole.shared.names == ACS
-    found, shown = played(whole, tmp_path)
+    _, shown = played(whole, tmp_path)
     printed = {place: set(printed_values(WORST_CASE, place)) for place in ("Fig 4", "Fig 7")}
     for place, quantities in printed.items():
         assert {row.quantity for row in shown.ours if row.place == place} == quantities
-    print_study(write_study(whole, found, tmp_path), as_json=False)
-    assert "Figure 7" in capsys.readouterr().out
-    assert pl.read_csv(tmp_path / "marginals.csv").height == found.rows.height
-    for figure in ("column", "epsilon", "columns", "distance"):
-        drawn = tmp_path / f"marginals_{figure}.svg"
-        assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file
+    assert set(shown.figures) == {
+        f"marginals_{figure}" for figure in ("column", "epsilon", "columns", "distance")
+    }
 
 
 @pytest.mark.slow

@@ -1,15 +1,12 @@
 """`privaudit study reidentification`: resumed, within 1/2 + eta, and an excess is said aloud."""
 
 import dataclasses
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 
-from flows.commands.printing import print_study
 from flows.study import reidentification
 from flows.study.reidentification import LEAVES, LOGISTIC, MEAN, accuracies, population, study
-from flows.study.runner import write_study
 from tests.support.studies import played
 
 
@@ -21,7 +18,7 @@ def few(smaller):
 
 @pytest.mark.slow
 @pytest.mark.paper("reidentification", "Algorithm 1")
-def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
+def test_it_is_resumed_and_within_eta(few, tmp_path):  # noqa: ARG001
     one, said = played(study(scale=1.0), tmp_path)
     assert one.rows.height == 2 * 3 * 2 * 2 * 12
     assert accuracies(one.rows)["p_value"].min() > 1e-6
@@ -35,10 +32,6 @@ def test_it_is_resumed_and_within_eta(few, tmp_path, capsys):  # noqa: ARG001
     assert "MORE THAN 1/2 + ETA: mean" in " ".join(worse.sentences)
     (table,) = worse.tables
     assert {row[-2] for row in table.rows} == {"1.000 ± 0.000"}
-    print_study(write_study(study(scale=1.0), one, tmp_path), as_json=False)
-    assert "told right" in capsys.readouterr().out
-    drawn = tmp_path / "reidentification.svg"
-    assert ET.parse(drawn).getroot().tag.endswith("svg")  # noqa: S314  # our own file
 
 
 @pytest.mark.slow  # some thousand fits

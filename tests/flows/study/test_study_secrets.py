@@ -1,14 +1,10 @@
 """`privaudit study secrets`: resumed, the same twice, and every printed number beside ours."""
 
-import xml.etree.ElementTree as ET
-
 import polars as pl
 import pytest
 
-from flows.commands.printing import print_study
 from flows.study import secrets
 from flows.study.printed import RENYI, WORST_CASE, judged_rows, printed_values
-from flows.study.runner import write_study
 from flows.study.secrets import NAME, NAME_STAND_IN, sentences, study
 from privcore.exceptions import InvalidInputError
 from tests.support.studies import played
@@ -38,8 +34,8 @@ def test_it_is_resumed_the_same_twice_and_an_exceeded_bound_is_said_aloud(few, t
 
 
 @pytest.mark.slow
-def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG001
-    found, shown = played(study(scale=0.2), tmp_path)
+def test_what_is_printed_stands_beside_ours(few, tmp_path):  # noqa: ARG001
+    _, shown = played(study(scale=0.2), tmp_path)
     for paper, place in ((RENYI, "Section 3.2"), (RENYI, "Fig 3 left"), (WORST_CASE, "Fig 3")):
         own = {row.quantity for row in shown.ours if (row.paper, row.place) == (paper, place)}
         assert own == set(printed_values(paper, place))
@@ -58,11 +54,6 @@ def test_what_is_printed_stands_beside_ours(few, tmp_path, capsys):  # noqa: ARG
         expected = "agrees" if "from prior" in name else "differs: a model that starts without"
         assert verdict.startswith(expected), name
     assert any("No attack exceeds its bound" in sentence for sentence in shown.sentences)
-    print_study(write_study(study(scale=0.2), found, tmp_path), as_json=False)
-    assert "not judged: models for each success" in " ".join(capsys.readouterr().out.split())
-    for name in ("leakage", "guesses"):
-        assert pl.read_csv(tmp_path / f"{name}.csv").height > 3
-        assert ET.parse(tmp_path / f"{name}.svg").getroot().tag.endswith("svg")  # noqa: S314
 
 
 @pytest.mark.slow
