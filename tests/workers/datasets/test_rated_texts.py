@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from privcore.attacks import generator
-from privcore.exceptions import InvalidInputError
 from tests.support.rated_texts import FILES, made_up, packed, write_distribution
+from tests.support.refusals import refused
 from workers.datasets.rated_texts import RATED, TWEETS, read_texts
 
 LINES = {name: [f"1\t{rating}\t{name} text"] for name, rating in zip(
@@ -35,18 +35,15 @@ def test_the_distribution_of_the_package_is_read_from_the_archive_within_it(tmp_
 )
 def test_a_damaged_line_of_the_distribution_is_refused(tmp_path, line, words):
     path = write_distribution(tmp_path / "v.tar.gz", {**LINES, "tweets": [line]})
-    with pytest.raises(InvalidInputError, match=words):
-        read_texts(path)
+    refused(words, read_texts, path)
 
 
 def test_another_archive_is_refused_with_the_command_that_gets_the_right_one(tmp_path):
     path = tmp_path / "other.tar.gz"
     path.write_bytes(packed({"other/README": b"no texts"}))
-    with pytest.raises(InvalidInputError, match=r"pip download .* vaderSentiment==3\.3\.2"):
-        read_texts(path)
+    refused(r"pip download .* vaderSentiment==3\.3\.2", read_texts, path)
     path.write_bytes(b"no archive")
-    with pytest.raises(InvalidInputError, match="cannot be read"):
-        read_texts(path)
+    refused("cannot be read", read_texts, path)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -87,15 +84,13 @@ def test_a_table_of_one_s_own_is_read_by_the_names_of_its_columns(tmp_path, kind
     for names, lacking in (({"text": "body", "label": "helpful"}, "body"),
                            ({"text": "review"}, "row 1 has sentiment '7'"),
                            ({"text": "review", "label": "rating"}, "rating")):  # fmt: skip
-        with pytest.raises(InvalidInputError, match=lacking):
-            read_texts(path, **names)
+        refused(lacking, read_texts, path, **names)
 
 
 def test_a_table_whose_columns_are_not_named_is_refused_with_what_it_has(tmp_path):
     path = tmp_path / "reviews.csv"
     path.write_text("review,helpful\ngood,1\nbad,0\n")
-    with pytest.raises(InvalidInputError, match="--label-column; it has review, helpful"):
-        read_texts(path)
+    refused("--label-column; it has review, helpful", read_texts, path)
 
 
 def test_the_paper_s_tweets_are_known_by_their_archive(tmp_path):
@@ -139,8 +134,7 @@ def test_sentiment140_is_read_as_it_is_published(tmp_path, packed):
 def test_other_sentiments_and_missing_texts_are_refused(tmp_path, columns, words):
     path = tmp_path / "texts.parquet"
     pl.DataFrame(columns).write_parquet(path)
-    with pytest.raises(InvalidInputError, match=words):
-        read_texts(path)
+    refused(words, read_texts, path)
 
 
 def test_balanced_texts_have_as_many_of_either_sentiment_and_keep_their_own(tmp_path):
@@ -161,5 +155,4 @@ def test_texts_of_a_study_that_are_none_are_a_sentence(tmp_path, text):
     pl.DataFrame({"text": text, "sentiment": ["0", "4"]}).write_parquet(tmp_path / "x.parquet")
     os.mkfifo(tmp_path / "x.csv")
     for name in ("x.parquet", "x.csv"):
-        with pytest.raises(InvalidInputError, match="--input"):
-            read_texts(tmp_path / name)
+        refused("--input", read_texts, tmp_path / name)

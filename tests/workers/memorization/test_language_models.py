@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privcore.exceptions import InvalidInputError
+from tests.support.refusals import refused
 from workers.memorization import language_models
 from workers.memorization.language_models import END, VOCABULARY, NgramCounts, NgramModel
 
@@ -69,15 +69,13 @@ def test_counts_survive_the_file(texts):
     ],
 )
 def test_another_file_is_refused(content):
-    with pytest.raises(InvalidInputError, match=r"another file|order is 99"):
-        NgramCounts.from_json(content)
+    refused(r"another file|order is 99", NgramCounts.from_json, content)
 
 
 def test_no_model_is_counted_that_cannot_be_read():
     """Ids of other vocabularies were written into a file that no command reads."""
     assert NgramCounts.of([np.array([97, END])], 2).counts
-    with pytest.raises(InvalidInputError, match="lie in 0 to 256"):
-        NgramCounts.of([np.array([97, END + 1])], 2)
+    refused("lie in 0 to 256", NgramCounts.of, [np.array([97, END + 1])], 2)
 
 
 def test_counts_of_text_are_bounded(monkeypatch):
@@ -85,5 +83,4 @@ def test_counts_of_text_are_bounded(monkeypatch):
     tokens = np.random.default_rng(0).integers(0, 256, 3_000)
     monkeypatch.setattr(language_models, "_MOST_RUNS", 3_000)
     assert NgramCounts.of([tokens], 1).counts
-    with pytest.raises(InvalidInputError, match="holds at most 3,000"):
-        NgramCounts.of([tokens], 3)
+    refused("holds at most 3,000", NgramCounts.of, [tokens], 3)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from privcore.attacks import PLAIN, Sampling
-from privcore.exceptions import InvalidInputError
 from tests.support.lake import Shuffled
+from tests.support.refusals import refused
 from workers.exceptions import NotEvaluableError
 from workers.executors import InProcess
 from workers.memorization.language_models import ModelFile, NgramCounts, read_model
@@ -150,10 +150,8 @@ def test_what_cannot_be_read_is_counted_and_named():
 )
 def test_other_columns_are_refused(rows, sentence):
     model = ModelFile("m.json", NgramCounts.of([_tokens("a")], 2).to_json())
-    with pytest.raises(InvalidInputError, match=sentence):
-        scan_sequences(rows, MemorizationPass("text", model, model), InProcess())
-    with pytest.raises(InvalidInputError, match=sentence):
-        count_ngrams(rows, "text", order=2, split="train")
+    refused(sentence, scan_sequences, rows, MemorizationPass("text", model, model), InProcess())
+    refused(sentence, count_ngrams, rows, "text", order=2, split="train")
 
 
 def test_a_model_is_read_from_a_file(tmp_path):
@@ -194,11 +192,9 @@ def test_sequences_that_are_none_are_bad_records(values, tokens):
 
 def test_fit_says_which_ids_are_none():
     rows = pl.DataFrame({"text": [[-1, 2]] * 9, "split": ["train"] * 9})
-    with pytest.raises(InvalidInputError, match="token ids of 0 to 1,114,111"):
-        count_ngrams(rows, "text", order=2, split="train")
+    refused("token ids of 0 to 1,114,111", count_ngrams, rows, "text", order=2, split="train")
 
 
 def test_a_language_model_that_is_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "model.json")
-    with pytest.raises(InvalidInputError, match="no plain file"):
-        read_model(str(tmp_path / "model.json"))
+    refused("no plain file", read_model, str(tmp_path / "model.json"))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from privcore.exceptions import InvalidInputError
 from privcore.mechanisms import LaplaceOneHot
+from tests.support.refusals import refused
 from workers.training import image_methods
 from workers.training.image_methods import (
     NETWORKS,
@@ -109,8 +109,7 @@ def test_without_noise_labels_are_learnt_as_they_are(monkeypatch, name):
 
 @pytest.mark.parametrize("epsilon", [0.025, 0.01, -1.0, math.nan])
 def test_an_epsilon_of_which_the_prior_leaves_nothing_is_refused(epsilon):
-    with pytest.raises(InvalidInputError, match=r"measuring the prior takes 0\.025"):
-        ImageMethod("lp-1st-out-of-domain-prior", epsilon)
+    refused(r"measuring the prior takes 0\.025", ImageMethod, "lp-1st-out-of-domain-prior", epsilon)
 
 
 def test_answers_get_what_the_prior_leaves_of_epsilon(monkeypatch):

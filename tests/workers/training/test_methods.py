@@ -14,6 +14,7 @@ from privcore.mechanisms import (
     RandomizedResponseWithPrior,
     correct_probabilities,
 )
+from tests.support.refusals import refused
 from workers.lake.manifest import Feature, LabelColumn
 from workers.training.methods import Learner, MultiStage, Pate, TrainingData
 
@@ -198,28 +199,20 @@ def test_validation_labels_choose_how_many_trees_a_model_keeps():
 def test_bad_input_is_named():
     for make in METHODS.values():
         for epsilon in (0.0, -1.0, math.nan):
-            with pytest.raises(InvalidInputError, match="epsilon is"):
-                make(epsilon)
+            refused("epsilon is", make, epsilon)
         for label in (-1, 3):
             strange = data(200)
             strange.labels[:] = label
-            with pytest.raises(InvalidInputError, match=f"labels is {label}"):
-                fit(make(1.0), strange)
-    with pytest.raises(InvalidInputError, match="stages is 0"):
-        MultiStage(1.0, stages=0)
-    with pytest.raises(InvalidInputError, match="parts is 4"):
-        fit(MultiStage(1.0, stages=4), data(3))
-    with pytest.raises(InvalidInputError, match="one stage with a uniform prior"):
-        MultiStage(1.0, stages=2, noise_correction=True)
-    with pytest.raises(InvalidInputError, match="teachers is 0"):
-        Pate(1.0, teachers=0)
-    with pytest.raises(InvalidInputError, match="parts is 11, but 10 records"):
-        fit(Pate(1.0, teachers=11, queries=10), data(20))
+            refused(f"labels is {label}", fit, make(1.0), strange)
+    refused("stages is 0", MultiStage, 1.0, stages=0)
+    refused("parts is 4", fit, MultiStage(1.0, stages=4), data(3))
+    refused("one stage with a uniform prior", MultiStage, 1.0, stages=2, noise_correction=True)
+    refused("teachers is 0", Pate, 1.0, teachers=0)
+    refused("parts is 11, but 10 records", fit, Pate(1.0, teachers=11, queries=10), data(20))
     with pytest.raises(InvalidInputError, match="queries is 30, but there are only 20"):
         fit(Pate(1.0, teachers=2, queries=30), data(20))
     blind = data(20)
     constant = TrainingData(
         blind.features.with_columns(identity=0.0, city=pl.lit("AMS")), blind.labels
     )
-    with pytest.raises(InvalidInputError, match="CatBoost cannot train on them"):
-        fit(MultiStage(1.0), constant)
+    refused("CatBoost cannot train on them", fit, MultiStage(1.0), constant)
