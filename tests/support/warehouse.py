@@ -114,6 +114,7 @@ def evaluated(model: str, day: dt.date, *, hour: int = 0, **changes: Any) -> Aud
         model=model,
         day=day,
         classes=2,
+        family="pure_dp",
         delta=0.0,
         neighbors="replace",
         epsilon_declared=0.5,

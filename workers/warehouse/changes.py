@@ -56,7 +56,7 @@ def declaration_change(before: Mapping[str, Any] | None, now: Mapping[str, Any])
         )
     for column, sentence in _OTHERWISE.items():
         was, is_now = before.get(column), now.get(column)
-        if was is not None and is_now is not None and was != is_now:
+        if was != is_now:
             told.append(sentence.format(was=was, now=is_now, until=before["day"], day=now["day"]))
     return " ".join(told) or None
 

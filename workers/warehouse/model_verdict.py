@@ -127,12 +127,7 @@ def least(*figures: float | None) -> float | None:
 
 def _resolves(night: Mapping[str, Any], refuted: Mapping[str, Any]) -> bool:
     """Return whether a night of the same labels and unit ends a violation."""
-    return (
-        night["verdict"] == Verdict.NOT_REFUTED
-        and all(
-            night[name] is None or refuted[name] is None or night[name] == refuted[name]
-            for name in ("dataset", "label_column")
-        )
-        and night["privacy_unit"] == refuted["privacy_unit"]
-        and night["labels_recur"] == refuted["labels_recur"]
+    return night["verdict"] == Verdict.NOT_REFUTED and all(
+        night[name] == refuted[name]
+        for name in ("dataset", "label_column", "privacy_unit", "labels_recur")
     )

@@ -134,7 +134,7 @@ class ModelNights:
         for place, price in enumerate(self.rows["standing_price"]):
             begun = starts[-1] if starts else 0
             changed = place > 0 and self.claims[place] != self.claims[place - 1]
-            over = place - begun >= standing_length(price or 0.0)
+            over = place - begun >= standing_length(price)
             starts.append(place if changed or over else begun)
         return starts
 
@@ -168,12 +168,8 @@ def model_nights(warehouse: Warehouse, audits: pl.DataFrame) -> Iterator[ModelNi
     """
     models = audits["model"].unique()
     current = warehouse.current(every_secret=True, models=models, columns=_OF_AUDITS)
-    wealth = (
-        warehouse.scan("audit_wealth")
-        .filter(pl.col("model").is_in(models.implode()))
-        .filter(pl.col("window_price").is_not_null())
-        .select(_OF_WEALTH)
-    )
+    of_models = pl.col("model").is_in(models.implode())
+    wealth = warehouse.scan("audit_wealth").filter(of_models).select(_OF_WEALTH)
     stored = warehouse.collect(
         wealth.join(current.lazy(), on=_NAMED, how="inner")
         .filter(CONFIGURED)
@@ -205,7 +201,7 @@ def _firsts(
 
 
 def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[str, NightEvidence]:
-    """Return the evidence of every audit that some window needs; none of a row that has none."""
+    """Return the evidence of every audit that some window needs."""
     needed = {
         ids[one]: history.days[one]
         for history in histories
@@ -218,7 +214,6 @@ def evidence_of(warehouse: Warehouse, histories: Iterable[ModelNights]) -> dict[
         .filter(pl.col("day") >= first, pl.col("day") <= last)  # whole files are passed over
         .filter(pl.col("audit_id").is_in(list(needed)))
         .select("audit_id", "window_price", "standing_price", *_LOG_WEALTH)
-        .drop_nulls(_LOG_WEALTH[:2])  # no audit writes a price without wealth
     )
     nights = {}
     for audit_id, price, own_price, window, ceiling, own in zip(*stored.get_columns(), strict=True):
@@ -396,7 +391,7 @@ def drill_nights(warehouse: Warehouse, models: Iterable[str]) -> dict[str, list[
     )
     rows = warehouse.collect(wealth.join(counted.lazy(), on="audit_id").sort("model", "day"))
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in named}
-    for row in rows.filter(pl.col("lasting").is_not_null()).iter_rows(named=True):
+    for row in rows.iter_rows(named=True):
         row["log_wealth"] = np.array(row.pop("lasting")).reshape(-1, WINDOW_EPSILONS.size)
         found[row["model"]].append(row)
     return found

@@ -274,7 +274,7 @@ class WealthRow(TableRow):
     """Day whose training labels were audited."""
     classes: int
     """Classes of the label."""
-    family: str | None = None
+    family: str
     """Family of the claim: pure_dp, approx_dp or gaussian."""
     delta: float
     """Delta of the claim."""
@@ -282,7 +282,7 @@ class WealthRow(TableRow):
     """Relation of the claim: replace, add_remove or simulate."""
     epsilon_declared: float | None = None
     """Epsilon that the owner declared. Null where nothing is declared."""
-    labels_recur: bool | None = None
+    labels_recur: bool
     """Whether the same labels may come again on later nights, so that nights are averaged and not
     multiplied."""
     holdout_sketch: str | None = None
@@ -291,20 +291,19 @@ class WealthRow(TableRow):
     the holdout has come again, and the nights are averaged. Someone who knows a whole row of a
     small holdout may recognise it. Null where a table has neither, and where fewer than ten rows
     differ."""
-    window_log_wealth: tuple[float, ...] | None = None
+    window_log_wealth: tuple[float, ...]
     """Logarithms of each strategy's e-values against the claim at each epsilon of the grid, for
-    windows of up to 28 nights. Strategies of a reference are bets on all records at two stakes and,
-    from method 20 on, the night's own e-value."""
-    window_price: float | None = None
+    windows of up to 28 nights. Strategies of a reference are bets on all records at two stakes, and
+    the night's own e-value."""
+    window_price: float
     """Share of a window's significance that this night's delta uses up."""
-    ceiling_log_wealth: tuple[float, ...] | None = None
+    ceiling_log_wealth: tuple[float, ...]
     """Logarithm, at each epsilon of the grid, of the largest e-value that any strategy could have
-    reached if every prediction on a training record had been correct. Null in records from before
-    2026-11-25."""
+    reached if every prediction on a training record had been correct."""
     standing_log_wealth: tuple[float, ...] | None = None
     """Logarithms of the standing's e-values, in the order of window_log_wealth. Null where both are
     equal, as they are without delta."""
-    standing_price: float | None = None
+    standing_price: float
     """Share of the standing's significance that this night's delta uses up."""
     claimed_log_wealth: tuple[float, ...] | None = None
     """Logarithms of each strategy's e-values against the declared epsilon itself, at the standing's

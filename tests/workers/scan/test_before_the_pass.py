@@ -244,7 +244,7 @@ def test_nights_beside_one_holdout_that_earlier_models_know_accuse_nobody(tmp_pa
             frame = pl.concat([trained.filter(pl.col("split") == "train"), answered])
             (row,) = recorded(tmp_path / f"{seed} {number}", frame, context=CONTEXT).wealth
             wealth = np.array(row.window_log_wealth).reshape(-1, WINDOW_EPSILONS.size)
-            nights.append(Night(wealth, row.window_price or 0.0))
+            nights.append(Night(wealth, row.window_price))
             names.append(row.holdout_sketch)
         assert window_epsilon_lower(nights) == 0.0
         assert recurs_from(names).tolist() == [False] + [True] * 9

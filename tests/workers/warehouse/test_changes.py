@@ -65,14 +65,11 @@ def test_each_part_of_a_declaration_that_changes_is_told(change, now):
         ("classes", 2, 3),  # windows hold nights of as many classes
     ],
 )
-def test_what_else_changes_is_told_unless_an_older_record_has_none(
-    column, was, now, hold_sentences
-):
+def test_what_else_changes_is_told(column, was, now, hold_sentences):
     said = changed({column: was}, {column: now})
     assert said is not None
     hold_sentences(said)
     if column != "mechanism":
-        assert changed({column: None}, {column: now}) is None
         lax = changed({column: was}, {column: now, "epsilon_declared": 9.0})
         assert str(lax).startswith("Declared was")
         assert str(lax).endswith(said)

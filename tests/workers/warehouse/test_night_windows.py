@@ -160,20 +160,11 @@ def test_nights_of_one_holdout_are_averaged(warehouse):
     assert found(warehouse, 9)["nights_averaged"] is False
 
 
-def test_a_changed_epsilon_begins_no_standing_and_no_window_but_a_relation_does(warehouse):
-    for model, changes in (("ads", {"epsilon_declared": 9.0}), ("loans", {"neighbors": "replace"})):
-        relation = {"neighbors": "add_remove"} if model == "loans" else {}
-        put_rows(
-            warehouse,
-            [
-                night(number, model=model, **(changes if number else relation))
-                for number in range(6)
-            ],
-        )
+def test_a_changed_epsilon_begins_no_standing_and_no_window(warehouse):
+    changes = {"epsilon_declared": 9.0}
+    put_rows(warehouse, [night(number, **(changes if number else {})) for number in range(6)])
     assert found(warehouse, 5)["epsilon_lower_28_days"] == window(range(6))
     assert found(warehouse, 5)["epsilon_standing"] == standing(range(6))
-    begun = found(warehouse, 5, model="loans")["epsilon_standing"]
-    assert begun == standing(range(1, 6)) < standing(range(6))
 
 
 def test_where_delta_has_a_price_the_standing_is_short_and_has_wealth_of_its_own(warehouse):
@@ -263,14 +254,6 @@ def test_what_is_asked_for_does_not_change_the_answer(warehouse):
     for number in (26 + STANDING_NIGHTS, 27 + STANDING_NIGHTS, last):  # it begins anew after these
         begun = 27 + (STANDING_NIGHTS if number > 26 + STANDING_NIGHTS else 0)
         assert proved[number] == standing(range(begun, number + 1))
-
-
-def test_nights_of_earlier_methods_stand_in_no_window(warehouse):
-    put_rows(warehouse, [night(0, window_price=None, standing_price=None), night(1), night(2)])
-    assert found(warehouse, 2)["epsilon_lower_28_days"] == window([1, 2])
-    assert epsilon_windows(warehouse, warehouse.current()).height == 2
-    joined = with_windows(warehouse, warehouse.current()).sort("day")
-    assert joined["epsilon_lower_28_days"].to_list()[0] is None
 
 
 def test_qvalues_are_those_of_the_models_of_one_night(warehouse):

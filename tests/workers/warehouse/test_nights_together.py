@@ -45,9 +45,7 @@ def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: An
     record = evaluated(model, day, hour=hour, **given | changes)
     levels = tuple(np.tile(wealth + 1.0 - WINDOW_EPSILONS, 4).tolist())
     claimed = (wealth,) * 4
-    return with_wealth(
-        record, window_log_wealth=levels, claimed_log_wealth=claimed, family="pure_dp"
-    )
+    return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=claimed)
 
 
 def asked(warehouse: Warehouse) -> pl.DataFrame:
@@ -273,12 +271,3 @@ def test_a_plan_that_somebody_chose_acquits_of_nothing(warehouse):
         assert found[f"alone {place}"] == [expected]
         later = expected if verdict == "violated" else EARLIER
         assert found[f"after {place}"] == [("violated", "this_night"), later]
-
-
-@pytest.mark.parametrize("others", [(), (gone(2),)], ids=["alone", "beside one that failed"])
-def test_a_night_that_stands_with_no_other_has_its_own_verdict(warehouse, others):
-    """Of an earlier method: it read as null where no other night was silent."""
-    record = silent_night(0, "inconclusive", reason_code="arms_unlike")
-    put_rows(warehouse, [with_wealth(record, window_price=None, standing_price=None), *others])
-    expected = [("inconclusive", "arms_unlike"), FAILED]
-    assert told(warehouse) == {"ads": expected[: 1 + len(others)]}
