@@ -36,16 +36,6 @@ def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse):
     assert reasons(warehouse) == ["Third."]
 
 
-@pytest.mark.slow
-def test_records_without_a_revision_are_ordered_by_time_and_come_first(warehouse):
-    old = [evaluated("ads", DAY, hour=hour, reason=f"Old {hour}.") for hour in (5, 3, 4)]
-    put_rows(warehouse, old, confirmed=[(old[1].audit.audit_id, 6)])
-    assert reasons(warehouse) == ["Old 3."]
-    warehouse.commit(evaluated("ads", DAY, hour=0, reason="New."))
-    assert reasons(warehouse) == ["New."]
-    assert warehouse.current()["revision"].to_list() == [5]
-
-
 def test_revisions_count_within_a_model_and_day(warehouse):
     for record in (failed("ads", DAY), failed("ads", EVE), evaluated("ads", DAY)):
         warehouse.commit(record)
@@ -54,15 +44,6 @@ def test_revisions_count_within_a_model_and_day(warehouse):
     rows = query(warehouse, "select model, day, revision from audits order by all").rows()
     assert rows == [("ads", EVE, 1), ("ads", DAY, 1), ("ads", DAY, 2), ("loans", DAY, 1)]
     assert query(warehouse, "select revision from audit_notes").rows() == [(3,)]
-
-
-def test_a_revision_that_was_changed_is_noticed(warehouse):
-    record = evaluated("ads", DAY)
-    warehouse.commit(record)
-    table = warehouse.delta("audits")
-    assert table is not None
-    table.update(new_values={"revision": 9})
-    assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.ALTERED]
 
 
 @pytest.mark.slow

@@ -1,7 +1,9 @@
 import datetime as dt
 
+import deltalake
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from privcore.exceptions import TerminalError
@@ -11,16 +13,11 @@ from tests.support.warehouse import commit_night, evaluated, failed, put_rows
 from workers.audit.run import run_audit
 from workers.executors import InProcess
 from workers.warehouse.record_digest import seal
-from workers.warehouse.schema import AuditRecord, AuditRow, BoundRow
+from workers.warehouse.schema import AuditRecord, AuditRow
 from workers.warehouse.sql import RELATIONS, query
 from workers.warehouse.store import Warehouse
-from workers.warehouse.tables import (
-    PARTS,
-    TABLES,
-    WarehouseTable,
-    stored_schema,
-    stored_without_rows,
-)
+from workers.warehouse.table_row import TableRow
+from workers.warehouse.tables import PARTS, TABLES, as_stored
 
 
 @pytest.fixture(scope="module")
@@ -147,36 +144,22 @@ def test_sql_sees_the_tables(warehouse, record):
     assert bare.sort(bare.columns).equals(named.sort(bare.columns))
 
 
-def test_a_table_written_before_a_column_existed_is_read_and_grows(warehouse, record, monkeypatch):
+def test_a_table_written_before_a_column_existed_is_read_and_grows(warehouse, record):
     """One of `audits`, and one of a part: of old rows they are null."""
-
-    class OlderRow(AuditRow):
-        """Yesterday's table, without the latest column."""
-
-    class OlderBound(BoundRow):
-        """The same of a part."""
-
-    del OlderRow.model_fields["epsilon_game"], OlderBound.model_fields["guesses"]
     old = evaluated("old", DAY)
-    with monkeypatch.context() as older:
-        older.setitem(TABLES, "audits", WarehouseTable(OlderRow, ("audit_id",)))
-        older.setitem(TABLES, "audit_bounds", WarehouseTable(OlderBound, ("audit_id",), "bounds"))
-        for cached in (stored_schema, stored_without_rows):
-            cached.cache_clear()
-        warehouse.commit(old)
-        assert "epsilon_game" not in warehouse.scan("audits").collect().columns
-        assert "guesses" not in warehouse.scan("audit_bounds").collect().columns
-    for cached in (stored_schema, stored_without_rows):
-        cached.cache_clear()
+    bounds = [one.model_dump(exclude={"guesses", *TableRow.model_fields}) for one in old.bounds]
+    rows = as_stored([old]).drop_columns(["epsilon_game", "bounds"])
+    rows = rows.append_column("bounds", pa.array([bounds]))
+    deltalake.write_deltalake(warehouse.path("audits"), rows)
     assert warehouse.scan("audits").collect()["epsilon_game"].to_list() == [None]
     assert warehouse.scan("audit_bounds").collect()["guesses"].to_list() == [None]
     warehouse.commit(record)
     grown = warehouse.scan("audits").sort("model").collect()
     assert record.audit.epsilon_game is not None
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]
-    for bounds in (warehouse.scan("audit_bounds").collect(), query(warehouse, "from audit_bounds")):
-        assert bounds["guesses"].null_count() == len(old.bounds)
-        assert bounds.height == len(old.bounds) + len(record.bounds)
+    for found in (warehouse.scan("audit_bounds").collect(), query(warehouse, "from audit_bounds")):
+        assert found["guesses"].null_count() == len(old.bounds)
+        assert found.height == len(old.bounds) + len(record.bounds)
 
 
 @pytest.mark.parametrize(
