@@ -193,10 +193,12 @@ def with_wealth(record: AuditRecord, **told: Any) -> AuditRecord:
     return record.model_copy(update={"wealth": rows})
 
 
-def night(ahead: int, wealth: float = 0.0, *, hour: int = 0, **changes: Any) -> AuditRecord:
+def night(
+    ahead: int, wealth: float = 0.0, *, model: str = "ads", hour: int = 0, **changes: Any
+) -> AuditRecord:
     """A night so many days after `DAY`, with so much evidence against its declaration."""
     day = DAY + dt.timedelta(days=ahead)
-    record = evaluated("ads", day, hour=hour, **INPUTS | changes)
+    record = evaluated(model, day, hour=hour, **INPUTS | changes)
     levels = tuple(np.tile(wealth + 1.0 - 2.0 * WINDOW_EPSILONS, 4).tolist())
     return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=(wealth,) * 4)
 

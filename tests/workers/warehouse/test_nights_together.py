@@ -5,14 +5,13 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from privcore.lower_bounds import WINDOW_EPSILONS
 from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed, put_rows, with_wealth
+from tests.support.warehouse import failed, put_rows
+from tests.support.warehouse import night as night_of
 from workers.warehouse import night_windows
 from workers.warehouse import nights_together as folding
 from workers.warehouse.maintenance import delete_before
@@ -33,19 +32,8 @@ MODELS = ("ads", "twin", "rank")
 
 def night(model: str, ahead: int, wealth: float, *, hour: int = 0, **changes: Any) -> AuditRecord:
     """A night with so much evidence against its declaration; `ads` has `twin` as its drill."""
-    given = {
-        "verdict": "not_refuted",
-        "reason_code": None,
-        "drill": "twin" if model == "ads" else None,
-        "sees_from": 0.9,
-        "epsilon_ceiling": 3.0,
-        "target_sha256": f"{hour:064d}",
-    }
-    day = DAY + dt.timedelta(days=ahead)
-    record = evaluated(model, day, hour=hour, **given | changes)
-    levels = tuple(np.tile(wealth + 1.0 - WINDOW_EPSILONS, 4).tolist())
-    claimed = (wealth,) * 4
-    return with_wealth(record, window_log_wealth=levels, claimed_log_wealth=claimed)
+    given = {"drill": "twin" if model == "ads" else None, "target_sha256": f"{hour:064d}"}
+    return night_of(ahead, wealth, model=model, hour=hour, **given | changes)
 
 
 def asked(warehouse: Warehouse) -> pl.DataFrame:
@@ -192,14 +180,6 @@ EARLIER = ("violated", "earlier_night")
 CHOSEN = {"exploratory": True}
 
 
-def silent_night(
-    ahead: int, verdict: str = "not_refuted", *, model: str = "ads", **changes: Any
-) -> AuditRecord:
-    """Return a night whose e-values say nothing of what is declared."""
-    record = evaluated(model, DAY + dt.timedelta(days=ahead), verdict=verdict, **changes)
-    return with_wealth(record, claimed_log_wealth=(0.0,) * 4)
-
-
 def gone(ahead: int, model: str = "ads") -> AuditRecord:
     return failed(model, DAY + dt.timedelta(days=ahead))
 
@@ -216,7 +196,7 @@ def told(warehouse: Warehouse) -> dict[str, list[tuple[str, str | None]]]:
 
 
 def test_a_violation_goes_on_over_nights_that_failed_until_one_resolves_it(warehouse):
-    nights = (gone(0), silent_night(1, "violated"), gone(2), gone(3), silent_night(4), gone(5))
+    nights = (gone(0), night_of(1, verdict="violated"), gone(2), gone(3), night_of(4), gone(5))
     put_rows(warehouse, nights)
     this = ("violated", "this_night")
     assert told(warehouse)["ads"] == [
@@ -229,13 +209,13 @@ def test_how_long_it_goes_on_depends_on_the_models_own_nights_alone(warehouse):
     put_rows(
         warehouse,
         [
-            silent_night(0, "violated", reason_code="mechanism_not_applied", model="file"),
-            silent_night(1, "inconclusive", model="file"),
-            silent_night(2, model="file"),
-            silent_night(0, "violated", model="four weeks"),
+            night_of(0, verdict="violated", reason_code="mechanism_not_applied", model="file"),
+            night_of(1, verdict="inconclusive", model="file"),
+            night_of(2, model="file"),
+            night_of(0, verdict="violated", model="four weeks"),
             gone(REACH, model="four weeks"),
             gone(REACH + 1, model="four weeks"),
-            silent_night(0, "violated", model="chosen", **CHOSEN),
+            night_of(0, verdict="violated", model="chosen", **CHOSEN),
             gone(1, model="chosen"),
         ],
     )
@@ -262,10 +242,12 @@ def test_a_plan_that_somebody_chose_acquits_of_nothing(warehouse):
     ]
     for place, (verdict, changes, _) in enumerate(cases):
         alone, after = (
-            silent_night(0, verdict, model=f"{when} {place}", **CHOSEN, **changes)
+            night_of(0, verdict=verdict, model=f"{when} {place}", **CHOSEN, **changes)
             for when in ("alone", "after")
         )
-        put_rows(warehouse, [alone, silent_night(-1, "violated", model=f"after {place}"), after])
+        put_rows(
+            warehouse, [alone, night_of(-1, verdict="violated", model=f"after {place}"), after]
+        )
     found = told(warehouse)
     for place, (verdict, _, expected) in enumerate(cases):
         assert found[f"alone {place}"] == [expected]
