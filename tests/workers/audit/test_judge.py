@@ -118,6 +118,8 @@ def test_a_declaration_is_held_against_what_it_is_for():
     assert violated.reason.endswith("ARMS_UNLIKE.")
     empty = judge(UNLIKE, owner=OWNER, plan=POLICY)[0]
     assert empty.code is ReasonCode.OVER_POLICY
+    large = Privacy.model_validate(declared(1.0, delta=0.05))
+    assert judge(owner=large)[0].code is ReasonCode.DECLARATION_EMPTY
     assert "more than the declared 1," in judge(lower=1.2, owner=OWNER)[0].reason
     assert "1 declared by policy" in judge(lower=1.2, plan=Plan(policy_epsilon=1.0))[0].reason
     none = judge(lower=2.0, owner=OWNER, plan=Plan(privacy_unit="person"))[0]
@@ -165,6 +167,7 @@ def test_of_privatised_labels_and_of_no_guarantee_what_was_seen_is_said_too():
         assert kinds == (RemarkKind.ARMS_UNLIKE, RemarkKind.POWER_LOST)
     found, _ = judge(UNLIKE, lower=5.0, owner=void)
     assert (found.code, found.detail) == (ReasonCode.DECLARATION_EMPTY, "bdp")
+    assert "declares bdp" in found.reason
     assert found.reason.endswith(" ARMS_UNLIKE.")
 
 
