@@ -5,8 +5,7 @@ sees. Training reads no label. Each series has 28 nights of 3,000 training rows;
 drawn on every night, or a new one.
 """
 
-import dataclasses
-from dataclasses import dataclass
+import functools
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from privcore.attacks import (
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
     Claim,
+    Evidence,
     Grid,
-    Night,
     read_evidence,
     standing_epsilons,
     window_epsilon_lower,
@@ -36,15 +35,8 @@ from workers.warehouse.standings import by_recurrence, recurs_from
 
 CLAIM = Claim(family=PureDP(), delta=0.0, epsilon=0.05, significance=0.04)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
-
-
-@dataclass(frozen=True)
-class SeriesNight:
-    """A night's evidence and sketch."""
-
-    night: Night
-    standing: Night
-    sketch: str | None
+Nights = list[tuple[Evidence, str | None]]
+"""Each night's evidence, and the sketch of its holdout."""
 
 
 def rows(many: int, random: np.random.Generator) -> Rows:
@@ -61,7 +53,7 @@ def arm(found: Rows, random: np.random.Generator, *, proxy: float, target: float
     return both(said), both(before), labels
 
 
-def series(seed: int, *, golden: bool, leak: float = 0.0) -> list[SeriesNight]:
+def series(seed: int, *, golden: bool, leak: float = 0.0) -> Nights:
     held, made = rows(300, np.random.default_rng([seed, 1])), []
     for number in range(28):
         random = np.random.default_rng([seed, 2, number])
@@ -82,38 +74,30 @@ def series(seed: int, *, golden: bool, leak: float = 0.0) -> list[SeriesNight]:
             paper_delta=1e-5,
             random=generator(seed, number),
         )
-        sketch = HoldoutSketch.of([hashed_numbers(own[0], "truth")]).text()
-        night = SeriesNight(evidence.window_night, evidence.standing_night, sketch)
-        made.append(night)
+        made.append((evidence, HoldoutSketch.of([hashed_numbers(own[0], "truth")]).text()))
     return made
 
 
-def without_sketches(nights: list[SeriesNight]) -> list[SeriesNight]:
-    return [dataclasses.replace(one, sketch=None) for one in nights]
+def without_sketches(nights: Nights) -> Nights:
+    return [(evidence, None) for evidence, _ in nights]
 
 
-def accused(nights: list[SeriesNight]) -> dict[str, list[float]]:
+def accused(nights: Nights) -> dict[str, list[float]]:
     """Return bounds of windows of 7, of the one of 28, and of the standing; 1 where refuted."""
-    weeks = [nights[first : first + 7] for first in range(0, len(nights), 7)]
 
-    def window(some: list[SeriesNight]) -> float:
-        recurs = bool(recurs_from([one.sketch for one in some])[-1])
-        return window_epsilon_lower(
-            [one.night for one in some], significance=0.04, recurring=recurs
-        )
+    def window(first: int, last: int) -> float:
+        found, sketches = zip(*nights[first:last], strict=True)
+        recurs = bool(recurs_from(sketches)[-1])
+        each = [one.window_night for one in found]
+        return window_epsilon_lower(each, significance=0.04, recurring=recurs)
 
-    def standing(recurring: bool) -> Any:
-        return standing_epsilons(
-            [one.standing for one in nights], significance=0.01, recurring=recurring
-        )
-
-    stood = by_recurrence(
-        lambda *, recurring: standing(recurring), recurs_from([one.sketch for one in nights])
-    )
+    found, sketches = zip(*nights, strict=True)
+    each = [one.standing_night for one in found]
+    test = functools.partial(standing_epsilons, each, significance=0.01)
     return {
-        "weeks": [window(week) for week in weeks],
-        "whole": [window(nights)],
-        "standing": [float(stood.max())],
+        "weeks": [window(first, first + 7) for first in range(0, len(nights), 7)],
+        "whole": [window(0, len(nights))],
+        "standing": [float(by_recurrence(test, recurs_from(sketches)).max())],
     }
 
 
@@ -144,4 +128,4 @@ def test_nights_with_fresh_holdouts_lose_nothing():
         found = accused(nights)
         assert found == accused(without_sketches(nights))
         assert all(min(found[name]) > 0.0 for name in found if "weeks" not in name)
-        assert [one.sketch for one in nights] != [None] * 28
+        assert [sketch for _, sketch in nights] != [None] * 28
