@@ -72,7 +72,7 @@ def _audit_row(grounds: Grounds, identity: dict[str, Any]) -> AuditRow:
         **identity,
         model=source.model,
         day=source.day,
-        recorded_at=_now(),
+        recorded_at=dt.datetime.now(dt.UTC),
         status=Status.EVALUATED,
         verdict=found.verdict,
         reason_code=found.code,
@@ -176,7 +176,7 @@ def failed_record(
         model=model,
         day=day,
         secret=plan.secret_name,
-        recorded_at=_now(),
+        recorded_at=dt.datetime.now(dt.UTC),
         status=status,
         verdict=code.verdict,
         reason_code=code,
@@ -215,10 +215,6 @@ def identity_of(
         "proxy_sha256": digests.proxy if digests else None,
         "labels_digest": labels,
     }
-
-
-def _now() -> dt.datetime:
-    return dt.datetime.now(dt.UTC)
 
 
 def bound_rows(evidence: Evidence, identity: dict[str, Any]) -> tuple[BoundRow, ...]:

@@ -134,21 +134,17 @@ def stored_without_rows(table: str) -> pl.DataFrame:
 
 def as_stored(records: Sequence[AuditRecord]) -> pa.Table:
     """Return records as rows of `audits`."""
-    rows = as_arrow("audits", [record.audit for record in records])
-    for part in PARTS.values():
-        kind = stored_schema("audits").field(part).type
-        found = [[row.__dict__ for row in getattr(record, part)] for record in records]
-        rows = rows.append_column(part, pa.array(found, kind))
-    return rows
+    rows = [
+        vars(record.audit)
+        | {part: [vars(row) for row in getattr(record, part)] for part in PARTS.values()}
+        for record in records
+    ]
+    return pa.Table.from_pylist(rows, stored_schema("audits"))
 
 
 def as_arrow(table: str, rows: Sequence[TableRow]) -> pa.Table:
-    """Return rows as a table, without parts."""
-    schema = stored_schema(table)
-    values = [row.__dict__ for row in rows]
-    names = TABLES[table].row.model_fields
-    columns = [pa.array([each[name] for each in values], schema.field(name).type) for name in names]
-    return pa.Table.from_arrays(columns, list(names))
+    """Return rows of a table without parts."""
+    return pa.Table.from_pylist([vars(row) for row in rows], stored_schema(table))
 
 
 def _is_word(hint: object, known: type) -> bool:

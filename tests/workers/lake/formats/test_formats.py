@@ -341,6 +341,8 @@ def test_code_is_never_read(tmp_path, kind):
         with pytest.raises(ModelRefusedError, match=r"never read; save .*\[models.scores\]"):
             describe_model(content, form=kind)
     assert not witness.exists()
+    pickle.loads(pickle.dumps(MaliciousFile(witness)))  # noqa: S301  # it would have come
+    assert witness.exists()
 
 
 @pytest.mark.parametrize("name", ["pickle", "joblib", "skops", "torchscript", "pyfunc", "Keras"])
