@@ -7,7 +7,6 @@ a label drawn anew. The prior is what features tell, and what the proxy says unl
 
 import functools
 import operator
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,42 +15,20 @@ from scipy.special import expit, softmax
 from privcore.attacks import (
     PaperScore,
     ScoredRecords,
-    Tallies,
     generator,
-    label_counts,
-    odds_tally,
     stream_key,
     unit_records,
     unit_tallies,
 )
-from privcore.attacks.game import BINS, Tally
 from privcore.guarantees import ApproxDP, PureDP
 from privcore.lower_bounds import Arm, Claim, Evidence, Grid, read_evidence
 from privcore.lower_bounds.notebook_input import checked_arm, second_reference
-from tests.simulate import two_columns
-
-World = Callable[[float, np.random.Generator], Tallies]
+from tests.simulate import tallied, two_columns
 
 
 def claimed(epsilon, *, delta=0.0, **changes):
     family = ApproxDP() if delta else PureDP()
     return Claim(**{"family": family, "delta": delta, "epsilon": epsilon} | changes)
-
-
-def tallied(training, control, classes=2, **changes):
-    """Return the tallies of two arms, (target, proxy, labels) each, without a game."""
-    none = np.zeros((0, BINS), dtype=np.int64)
-    several = classes > 2
-    return replace(
-        Tallies.zero(repetitions=0, classes=classes),
-        game=Tally(len(training[2]), none, none),
-        control_game=Tally(len(control[2]), none, none),
-        odds=(odds_tally(*training),),
-        control_odds=(odds_tally(*control),),
-        labels=label_counts(*training[1:]) if several else None,
-        control_labels=label_counts(*control[1:]) if several else None,
-        **changes,
-    )
 
 
 def binary(records, held, *, base=-0.7, spread=1.2, unknown=0.0, trees=0):
@@ -103,7 +80,7 @@ def several(records, held, classes, *, spread=1.2, unknown=0.0, trees=0):
             target /= target.sum(axis=1, keepdims=True)
             said = (voted(each, trees, random) for each in (target, proxy))
             arms.append((*said, labels))
-        return tallied(*arms, classes=classes)
+        return tallied(*arms)
 
     return draw
 

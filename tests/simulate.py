@@ -20,17 +20,19 @@ from privcore.attacks import (
 )
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import (
-    MISLED,
+    WINDOW_EPSILONS,
+    WINDOW_NIGHTS,
     Claim,
     Evidence,
     Grid,
+    Night,
     bets_epsilon_lower,
     matched_epsilon_lower,
     matched_log_wealth,
-    misled_pvalue,
     read_evidence,
     stakes_for,
 )
+from privcore.lower_bounds.matched import night_log_wealth
 
 # The level at which simulated error rates are judged: a correct estimator fails here once in a
 # million runs of a test.
@@ -120,7 +122,7 @@ def believed(world, *, claim=PURE, choices=1.0) -> float:
 
 def matched(training, control, *, claim=PURE, seed=0) -> float:
     """Return the bound of training records beside holdout records, if nothing lowers it."""
-    tables, staked = _tables(training, control, seed)
+    tables, staked = tables_of(training, control, seed)
     stakes = staked(claim)
     return stakes.in_claim(matched_epsilon_lower(tables, stakes=stakes))
 
@@ -130,7 +132,7 @@ def refuted_each(training, control, epsilon, *, claims, seed=0) -> list[bool]:
 
     From one comparison. A bound above epsilon rejects that point, too.
     """
-    tables, staked = _tables(training, control, seed)
+    tables, staked = tables_of(training, control, seed)
     each = [staked(claim) for claim in claims]
     return [
         matched_log_wealth(tables, epsilon, stakes=one) >= one.log_needed(epsilon) for one in each
@@ -145,30 +147,27 @@ def evidence_of(tallies, claim=PURE, *, seed=0, choice=Grid(), **options) -> Evi
     )
 
 
-def audited(training, control, *, claim=PURE, seed=0) -> float:
-    """Return the bound as an audit without a student reads it; NaN where it is refused.
+def night(training, control, *, claim=PURE, seed=0) -> Night:
+    """Return what a night leaves for windows, as one of as many as may pay for delta together."""
+    tables, staked = tables_of(training, control, seed)
+    stakes = staked(claim, nights=WINDOW_NIGHTS)
+    grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
+    wealth = night_log_wealth(tables, epsilons=grid, stakes=stakes)
+    return Night(wealth, float(stakes.prices.max()))
 
-    That is `matched`, lowered by what no test of a night sees, and by bets that may not win.
-    """
+
+def tallied(training, control, **changes) -> Tallies:
+    """Return the tallies of two arms, (target, proxy, labels) each, without a game."""
     classes = training[0].shape[1]
-    tallies = replace(
-        Tallies.zero(repetitions=1, classes=classes),
-        odds=(odds_tally(*training),),
-        control_odds=(odds_tally(*control),),
-        labels=label_counts(*training[1:]) if classes > 2 else None,
-        control_labels=label_counts(*control[1:]) if classes > 2 else None,
-    )
-    arms = tallies.compare_arms(generator(seed, "arms"))
-    if arms.differ:
-        return np.nan
-    doubtful = arms.doubtful or misled_pvalue(tallies) <= MISLED
-    tables, staked = _tables(training, control, seed)
-    stakes = staked(claim)
-    raised = [one.no_worse_than_unaided() for one in tables]
-    return stakes.in_claim(matched_epsilon_lower(raised, stakes=stakes, proxy_doubtful=doubtful))
+    games = (replace(Tally.zero(0), records=len(arm[2])) for arm in (training, control))
+    if classes > 2:
+        changes["labels"] = label_counts(*training[1:])
+        changes["control_labels"] = label_counts(*control[1:])
+    odds = ((odds_tally(*arm),) for arm in (training, control))
+    return Tallies(*games, *odds, classes=classes, **changes)
 
 
-def _tables(training, control, seed):
+def tables_of(training, control, seed):
     """Return the tables of both arms, and the stakes by the claim."""
     arms = odds_tally(*training), odds_tally(*control)
     classes = training[0].shape[1]

@@ -54,7 +54,8 @@ def epsilon_lower(
     if guesses == 0:
         return 0.0
     tradeoff = family.member(0.0, delta=delta).kernel()
-    parameter = largest_rejected(records, guesses, correct, significance, shift, tradeoff, 0.0)
+    game = records, guesses, correct
+    parameter = largest_rejected(game, (significance, shift), tradeoff, 0.0)
     return family.member(parameter, delta=delta).epsilon_at(delta=delta)
 
 
@@ -96,7 +97,7 @@ def best_epsilon(
     tradeoff = family.member(0.0, delta=delta).kernel()
     # In one order: the kernel would be compiled anew for each layout.
     counts = np.ascontiguousarray(guesses), np.ascontiguousarray(correct)
-    parameters = best_rejected(records, *counts, significance, shift, tradeoff)
+    parameters = best_rejected(records, *counts, (significance, shift), tradeoff)
     values = [family.member(value, delta=delta).epsilon_at(delta=delta) for value in parameters]
     return np.array(values)
 
@@ -119,15 +120,15 @@ def claim_pvalue(
     """
     check_counts(records, guesses, correct)
     check_shift(shift)
-    tradeoff = guarantee.kernel()
-    if guesses == 0 or not rejects(records, guesses, correct, 1.0, shift, tradeoff):
+    game, tradeoff = (records, guesses, correct), guarantee.kernel()
+    if guesses == 0 or not rejects(game, (1.0, shift), tradeoff):
         return 1.0
     low, high = np.log(_SMALLEST_SIGNIFICANCE), 0.0
-    if rejects(records, guesses, correct, _SMALLEST_SIGNIFICANCE, shift, tradeoff):
+    if rejects(game, (_SMALLEST_SIGNIFICANCE, shift), tradeoff):
         return _SMALLEST_SIGNIFICANCE
     while high - low > 1e-12 * -low:
         middle = 0.5 * (low + high)
-        if rejects(records, guesses, correct, float(np.exp(middle)), shift, tradeoff):
+        if rejects(game, (float(np.exp(middle)), shift), tradeoff):
             high = middle
         else:
             low = middle

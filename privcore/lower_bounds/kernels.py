@@ -33,6 +33,11 @@ from privcore.guarantees.families import (
     normal_quantile,
 )
 
+Game = tuple[int, int, int]
+"""How many records, guesses and right guesses a game has."""
+Level = tuple[float, float]
+"""At which significance, and with which shift, something is tested."""
+
 _WIDEST = 700.0  # e^700 is the largest power of e that a double holds
 _CLOSE = 1e-8  # how near the two ends of a search come; nearer for parameters above 1
 _SMALL = 0.01  # a step below this part of r is followed by series that are exact in doubles
@@ -90,14 +95,13 @@ def _yet_to_come(i: int, guesses: int, slope: float, step: float, least: float) 
 
 
 @njit(cache=True)
-def excess(
-    records: int, guesses: int, correct: int, significance: float, shift: float, tradeoff: Kernel
-) -> float:
+def excess(game: Game, level: Level, tradeoff: Kernel) -> float:
     """Return by how much r + h exceeds guesses/records at the end: rejected where above 0.
 
     The sign is Algorithm 3's decision. The size is for searches only: where the decision falls
     early, the rest of the way is extrapolated.
     """
+    (records, guesses, correct), (significance, shift) = game, level
     kind, parameter, delta = tradeoff
     r = significance * correct / records
     h = significance * (guesses - correct) / records
@@ -138,30 +142,23 @@ def excess(
 
 
 @njit(cache=True)
-def rejects(
-    records: int, guesses: int, correct: int, significance: float, shift: float, tradeoff: Kernel
-) -> bool:
-    """Return whether the trade-off function is rejected at `significance`."""
-    return excess(records, guesses, correct, significance, shift, tradeoff) > 0.0
+def rejects(game: Game, level: Level, tradeoff: Kernel) -> bool:
+    """Return whether the trade-off function is rejected at this level."""
+    return excess(game, level, tradeoff) > 0.0
 
 
 @njit(cache=True)
-def ceiling(
-    records: int,
-    guesses: int,
-    correct: int,
-    significance: float,
-    shift: float,
-    kind: int,
-    delta: float,
-) -> float:
+def ceiling(game: Game, level: Level, tradeoff: Kernel) -> float:
     """Return a parameter at and above which nothing is rejected; infinite if there is none.
+
+    Whatever the trade-off function's own parameter is.
 
     Closed forms of "the first step does not grow h": for the Gaussian family
     quantile(r) - quantile(h + shift), for (epsilon, delta) log((r - delta)/(h + shift)). The other
     branch of that F never grows h for longer: it does where r > delta + h + shift alone, and then
     ends at log((1 - delta - h - shift)/(1 - r)), which is less, as r + h + shift < 1.
     """
+    (records, guesses, correct), (significance, shift), (kind, _, delta) = game, level, tradeoff
     r = significance * correct / records
     floor = significance * (guesses - correct) / records + shift
     if correct <= guesses / 2.0 or r <= shift or guesses <= 1:
@@ -176,33 +173,16 @@ def ceiling(
 
 
 @njit(cache=True)
-def _height(
-    records: int,
-    guesses: int,
-    correct: int,
-    significance: float,
-    shift: float,
-    tradeoff: Kernel,
-    parameter: float,
-) -> float:
+def _height(game: Game, level: Level, tradeoff: Kernel, parameter: float) -> float:
     """Logarithm of all that r + h gains over what it needs to; rejected where above 0."""
     kind, _, delta = tradeoff
-    numbers = (kind, parameter, delta)
-    needed = guesses / records * (1.0 - significance)
-    gained = needed + excess(records, guesses, correct, significance, shift, numbers)
+    needed = game[1] / game[0] * (1.0 - level[0])
+    gained = needed + excess(game, level, (kind, parameter, delta))
     return math.log(gained / needed) if gained > 0.0 else -math.inf
 
 
 @njit(cache=True)
-def largest_rejected(
-    records: int,
-    guesses: int,
-    correct: int,
-    significance: float,
-    shift: float,
-    tradeoff: Kernel,
-    known: float,
-) -> float:
+def largest_rejected(game: Game, level: Level, tradeoff: Kernel, known: float) -> float:
     """Return the largest parameter rejected, from below; `known` if none above it is.
 
     `known` is 0 or a parameter that another count already rejected: pruning asks only whether this
@@ -212,24 +192,20 @@ def largest_rejected(
     near the ceiling the first gain, and all that follows from it, is in proportion to that
     distance. Where the two ends do not close in by half in two steps, the interval is halved.
     """
-    kind, _, delta = tradeoff
-    top = ceiling(records, guesses, correct, significance, shift, kind, delta)
+    top = ceiling(game, level, tradeoff)
     if top <= known:
         return known
-    low, low_height = (
-        known,
-        _height(records, guesses, correct, significance, shift, tradeoff, known),
-    )
+    low, low_height = known, _height(game, level, tradeoff, known)
     if low_height <= 0.0:
         return known
     high, high_height = top, -math.inf
     if math.isinf(top):
         high = max(1.0, 2.0 * known)
-        high_height = _height(records, guesses, correct, significance, shift, tradeoff, high)
+        high_height = _height(game, level, tradeoff, high)
         while high_height > 0.0 and high < _WIDEST:
             low, low_height = high, high_height
             high *= 2.0
-            high_height = _height(records, guesses, correct, significance, shift, tradeoff, high)
+            high_height = _height(game, level, tradeoff, high)
         top = 2.0 * high
     slow, last = 0, 0
     # An epsilon grows by less than its mu + 5 for a change in mu, at any delta above 1e-6.
@@ -249,7 +225,7 @@ def largest_rejected(
         # Close to one end, step just far enough from it that the other end arrives there.
         margin = 0.45 * _CLOSE / max(1.0, high)
         middle = min(max(middle, low + margin), high - margin)
-        height = _height(records, guesses, correct, significance, shift, tradeoff, middle)
+        height = _height(game, level, tradeoff, middle)
         width = high - low
         if height > 0.0:
             high_height *= 0.5 if last == 1 else 1.0
@@ -266,8 +242,7 @@ def best_rejected(
     records: int,
     guesses: NDArray[np.int64],
     correct: NDArray[np.int64],
-    significance: float,
-    shift: float,
+    level: Level,
     tradeoff: Kernel,
 ) -> NDArray[np.float64]:
     """Per repetition the largest parameter that any of its counts rejects; shape (repetitions,).
@@ -275,7 +250,6 @@ def best_rejected(
     The fraction that was best in the last repetition comes first, the others by their ceilings:
     once a ceiling is not above the best so far, nothing that follows is.
     """
-    kind, _, delta = tradeoff
     repetitions, fractions = guesses.shape
     best = np.zeros(repetitions)
     tops = np.empty(fractions)
@@ -283,20 +257,15 @@ def best_rejected(
     for repetition in range(repetitions):
         made, right = guesses[repetition], correct[repetition]
         for fraction in range(fractions):
-            tops[fraction] = ceiling(
-                records, made[fraction], right[fraction], significance, shift, kind, delta
-            )
-        found = largest_rejected(
-            records, made[first], right[first], significance, shift, tradeoff, 0.0
-        )
+            tops[fraction] = ceiling((records, made[fraction], right[fraction]), level, tradeoff)
+        found = largest_rejected((records, made[first], right[first]), level, tradeoff, 0.0)
         while True:  # a sort would take a second and a half to compile
             fraction = int(np.argmax(tops))
             if tops[fraction] <= found:
                 break
             tops[fraction] = -math.inf
-            more = largest_rejected(
-                records, made[fraction], right[fraction], significance, shift, tradeoff, found
-            )
+            game = records, made[fraction], right[fraction]
+            more = largest_rejected(game, level, tradeoff, found)
             if more > found:
                 found, first = more, fraction
         best[repetition] = found

@@ -1,7 +1,6 @@
 """Models of other frameworks than CatBoost, trained on rows with categories and missing values."""
 
 import datetime as dt
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from tests.support.lake import BINARY, FEATURES, edit_manifest
+from tests.support.lake import BINARY, FEATURES
 from workers.lake.checkpoints import Checkpoint, as_inputs, predict, write_checkpoint
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature, LabelColumn
@@ -142,12 +141,6 @@ def put_trained(
         "privacy": privacy,
     }
     write_checkpoint(lake, manifest, trained.content, format=trained.format)
-
-
-def replace_trained(lake: Lake, day: dt.date, content: bytes, file: str) -> None:
-    """Put other bytes in the place of a model, with the digest that fits them."""
-    lake.write(f"models/good/day={day}/{file}", content)
-    edit_manifest(lake, "good", day, sha256=hashlib.sha256(content).hexdigest())
 
 
 def _with_text(frame: pl.DataFrame) -> pd.DataFrame:

@@ -25,7 +25,6 @@ from workers.sources.checkpoints.label_places import LakeLabels
 from workers.sources.join_context import JoinContext
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.warehouse.schema import AuditRecord
-from workers.warehouse.store import Warehouse
 
 DAY = dt.date(2026, 3, 2)
 EVE = DAY - dt.timedelta(days=1)
@@ -235,11 +234,6 @@ def write_settings(folder: pathlib.Path, models: Iterable[str], *, more: str = "
         encoding="utf-8",
     )
     return path
-
-
-def commit_all(uri: str, records: list[AuditRecord]) -> list[bool]:
-    """Commit records; importable, so that another process can be told to do it."""
-    return [Warehouse(uri).commit(record) for record in records]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from privcore.attacks import (
 from privcore.attacks.arms import BINS, DOUBTFUL, KNOWN, LEVEL, PAIR_BINS, SMALL
 from privcore.attacks.fidelity import predictions_miss_labels
 from privcore.attacks.matching import Side, explained_by_chance, held, neighbours, wanted_controls
-from privcore.exceptions import InvalidInputError
 from tests.simulate import assert_rate_at_most, two_columns
+from tests.support.refusals import refused
 from tests.support.tiers import tiered
 
 
@@ -161,24 +161,31 @@ def test_a_leak_is_never_taken_for_a_difference_of_the_arms():
     assert one == other
 
 
-@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(3, 5))
-@settings(max_examples=20, deadline=None)
-def test_counts_are_those_of_a_naive_twin_and_add(seed, records, classes):
+@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(2, 5), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_counts_are_those_of_a_naive_twin_and_add(seed, records, classes, beside):
+    """Alone, and beside what a student says."""
     random = np.random.default_rng(seed)
-    said = random.dirichlet(np.ones(classes), records)
+    said, asked = (random.dirichlet(np.ones(classes), records) for _ in range(2))
     labels = random.integers(0, classes, records)
-    found = label_counts(said, labels, group=1, groups=2)
-    naive = np.zeros((2, classes, BINS, 2), dtype=np.int64)
+
+    def counted(part):
+        taught = asked[part] if beside else None
+        return label_counts(said[part], labels[part], student=taught, group=1, groups=2)
+
+    found, first = counted(slice(None)), 1 if classes == 2 else 0
+    naive = np.zeros((2, classes - first, PAIR_BINS if beside else BINS, 2), dtype=np.int64)
     for i in range(records):
-        for c in range(classes):
-            held = np.clip(said[i, c], 1e-6, 1 - 1e-6)
-            place = int(np.floor((np.log(held / (1 - held)) + 14.0) * 16)) // 4
-            naive[1, c, place, int(labels[i] == c)] += 1
+        for c in range(first, classes):
+            one, other = (
+                int(np.floor((np.log(held / (1 - held)) + 14.0) * 16))
+                for held in np.clip((said[i, c], asked[i, c]), 1e-6, 1 - 1e-6)
+            )
+            apart = min(max((one - other + 2) // 4, -12), 12)
+            place = other // 8 * 25 + apart + 12 if beside else one // 4
+            naive[1, c - first, place, int(labels[i] == c)] += 1
     assert np.array_equal(found.counts, naive)
-    half = records // 2
-    parts = [label_counts(said[part], labels[part], group=1, groups=2)
-             for part in (slice(None, half), slice(half, None))]  # fmt: skip
-    assert parts[0] + parts[1] == found
+    assert counted(slice(None, records // 2)) + counted(slice(records // 2, None)) == found
 
 
 def test_of_very_many_classes_the_first_are_counted():
@@ -189,10 +196,10 @@ def test_of_very_many_classes_the_first_are_counted():
 
 def test_counts_of_other_groups_or_classes_are_refused():
     one, other = LabelCounts.zero(groups=1, classes=3), LabelCounts.zero(groups=2, classes=3)
-    with pytest.raises(InvalidInputError, match="both arms have the same groups and classes"):
-        compare_arms(one, other, random=generator(0))
-    with pytest.raises(InvalidInputError, match="groups are from 0 to 1"):
-        label_counts(np.full((2, 3), 1 / 3), np.zeros(2, dtype=int), group=2, groups=2)
+    refused("both arms have the same groups and classes", compare_arms, one, other, random=None)
+    said, labels = np.full((2, 3), 1 / 3), np.zeros(2, dtype=int)
+    refused("groups are from 0 to 1", label_counts, said, labels, group=2, groups=2)
+    refused("shape of student", label_counts, said, labels, student=np.full((2, 2), 0.5))
 
 
 @pytest.mark.slow
@@ -201,31 +208,6 @@ def test_a_student_shows_that_the_proxy_learned_the_holdout():
     alone, beside = beside_pvalues(2, 5_000, 400, seed=10, known=1.0)
     assert (beside <= LEVEL).all()
     assert not (alone <= LEVEL).any()
-
-
-@given(st.integers(0, 2**32), st.integers(1, 60), st.integers(2, 4))
-@settings(max_examples=20, deadline=None)
-def test_counts_beside_a_student_are_those_of_a_naive_twin(seed, records, classes):
-    random = np.random.default_rng(seed)
-    said, asked = (random.dirichlet(np.ones(classes), records) for _ in range(2))
-    labels = random.integers(0, classes, records)
-    found = label_counts(said, labels, student=asked)
-    first = 1 if classes == 2 else 0
-    naive = np.zeros((1, classes - first, PAIR_BINS, 2), dtype=np.int64)
-    for i in range(records):
-        for c in range(first, classes):
-            one, other = (
-                int(np.floor((np.log(held / (1 - held)) + 14.0) * 16))
-                for held in np.clip((said[i, c], asked[i, c]), 1e-6, 1 - 1e-6)
-            )
-            apart = min(max((one - other + 2) // 4, -12), 12)
-            naive[0, c - first, other // 8 * 25 + apart + 12, int(labels[i] == c)] += 1
-    assert np.array_equal(found.counts, naive)
-
-
-def test_a_student_of_another_shape_is_refused():
-    with pytest.raises(InvalidInputError, match="shape of student"):
-        label_counts(np.full((2, 2), 0.5), np.zeros(2, dtype=int), student=np.full((2, 3), 1 / 3))
 
 
 def test_one_record_of_a_rare_label_is_no_proof():
@@ -443,8 +425,9 @@ def test_a_level_is_reached_with_it():
 def test_of_holdouts_of_200_records_more_is_asked(held, level):
     tables = {40: ((500, 500), (49, 1)), 60: ((500, 500), (1, 48)), 0: ((0, 0), (held - 99, 0))}
     assert compare_arms(*counts(tables), random=generator(0)).known_level == level
-    assert ArmsComparison(1.0, 0, 0.0, holdout_known=level, known_level=level).doubtful
-    assert not ArmsComparison(1.0, 0, 0.0, holdout_known=1.01 * level, known_level=level).doubtful
+    for known, doubtful in ((level, True), (1.01 * level, False)):
+        found = ArmsComparison(1.0, 0, 0.0, holdout_known=known, known_level=level)
+        assert found.doubtful is doubtful
 
 
 def test_the_side_with_the_larger_odds_is_named():
@@ -500,18 +483,20 @@ def test_a_random_holdout_is_not_remarked_on():
         assert told_apart(odds[~chosen], odds[chosen]) == ""
 
 
+def side(records, alike, expected, variance=1.0, *, group=0, holdout=50):
+    return Side(group, holdout, np.zeros(0, dtype=np.bool_), records, alike, expected, variance)
+
+
 def test_strata_where_no_training_record_is_past_the_cut_count_in_the_sum():
     """Else the sum leans to the strata that chance gave to training, and a lack is no lack."""
-    nothing = np.zeros(0, dtype=np.bool_)
-    with_training = Side(0, 50, nothing, 10, 1, 1.0, 1.0)
-    without = Side(0, 50, nothing, 0, 9, 0.0, 1.0)
+    with_training, without = side(10, 1, 1.0), side(0, 9, 0.0)
     assert explained_by_chance([with_training])
     assert not explained_by_chance([with_training, without])
     assert held(without, by_chance=True) == 0
 
 
 def lifted(expected, *, alike=0, records=4, group=0, holdout=50):
-    return Side(group, holdout, np.zeros(0, dtype=np.bool_), records, alike, expected, expected)
+    return side(records, alike, expected, expected, group=group, holdout=holdout)
 
 
 def test_neighbours_of_which_each_alone_has_none_have_their_share_together():
@@ -544,14 +529,13 @@ def test_what_passes_the_same_cut_stays_where_neighbours_lack():
 
 def test_exactly_three_standard_deviations_are_chance():
     """What a sum or a root rounds must not decide: 1e-9 are granted at each border."""
-    nothing = np.zeros(0, dtype=np.bool_)
-    assert explained_by_chance([Side(0, 50, nothing, 10, 12, 9.0, 1.0)])
-    assert held(Side(0, 50, nothing, 10, 0, 9.0, 1.0), by_chance=True) == 6
+    assert explained_by_chance([side(10, 12, 9.0)])
+    assert held(side(10, 0, 9.0), by_chance=True) == 6
 
 
 def test_a_stratum_without_chance_is_a_run_of_its_own():
     """All of its holdout records are past the cut, and be it a single one."""
-    sure = Side(0, 1, np.zeros(0, dtype=np.bool_), 4, 1, 1.0, 0.0)
+    sure = side(4, 1, 1.0, 0.0, holdout=1)
     assert list(neighbours([sure, lifted(4.0)])) == [(0, 1), (1, 2)]
 
 

@@ -16,16 +16,18 @@ from privcore.guarantees import Gaussian, Neighbors, gaussian_epsilon
 from privcore.mechanisms.noisy_sgd import NoisySgd, train_secrets
 from privcore.upper_bounds import success_bound, tradeoff_success_bound, zipf_prior
 from privcore.upper_bounds.renyi import curve_leakage
+from tests.support.published import printed
 from tests.support.refusals import refused
 
 LEVEL, DELTA = 1e-6, 1e-5
 ZIPF = zipf_prior(np.arange(1, 11), exponent=1.1, size=10)
 
 
-def leakage(noise, *, models=4_000, seed=7, clipping=1.0, steps=1):
+def leakage(noise, *, steps=1, models=4_000, seed=7):
+    """Measure models of one canary of ten digits, trained as section 4.1 describes."""
     generator = np.random.default_rng(seed)
     secrets = np.broadcast_to(generator.integers(0, 10, 10), (models, 10))
-    training = NoisySgd(noise, 0.5 / noise, clipping, steps)
+    training = NoisySgd(noise, 0.5 / noise, steps=steps)
     parameters = train_secrets(secrets, training=training, generator=generator)
     logs = secret_log_probability(parameters, secrets)
     return secret_leakage(logs, log_prior=-10.0 * np.log(10.0), generator=generator), training
@@ -56,18 +58,36 @@ def test_the_interval_covers_the_leakage():
     assert covered < 200
 
 
-@pytest.mark.paper("renyi", "Figure 3", "Theorem 1", "Corollary 1")
+@pytest.mark.paper("renyi", "Section 4.1", "Figure 3", "Theorem 1", "Corollary 1")
 @pytest.mark.parametrize(
-    ("noise", "leaked", "bound"),
-    [(0.5, 2.85, 11.57), (1.0, 1.44, 6.29), (2.0, 0.76, 3.27), (5.0, 0.32, 1.34)],
-)
-def test_sampling_leaks_less_than_the_bound(noise, leaked, bound):
-    found, training = leakage(noise)
+    ("noise", "steps", "leaked", "bound"),
+    [(0.5, 1, 2.85, 11.57), (1.0, 1, 1.44, 6.29), (2.0, 1, 0.76, 3.27), (5.0, 1, 0.32, 1.34),
+     (2.0, 5, 2.66, 6.96), (5.0, 20, 3.05, 5.67)],
+)  # fmt: skip
+def test_sampling_leaks_less_than_the_bound(noise, steps, leaked, bound):
+    found, training = leakage(noise, steps=steps)
     curve = training.accounted_as().renyi
     bits = float(curve_leakage(10.0 * np.log2(10.0), divergence=lambda order: float(curve(order))))
     assert bits * np.log(2.0) == pytest.approx(bound, abs=0.01)
     assert found.leaked == pytest.approx(leaked, abs=0.08)
     assert 0.0 < found.lower < found.upper < bits * np.log(2.0)
+
+
+@pytest.mark.paper("renyi", "Section 3.2", "Section 4.1")
+def test_one_step_gives_the_printed_mean_and_deviation():
+    # The paper does not say how many steps it took. One gives both printed numbers, if its "mean"
+    # is that of p1 and not of log p1 (as its equation 4 has it); the mean of log p1 is -23.6.
+    stated = {row["quantity"]: row["value"] for row in printed("002_text_values")}
+    mean = float(stated["log p1 at sigma 2.875: mean (about)"])
+    deviation = float(stated["log p1 at sigma 2.875: standard deviation (about)"])
+    assert int(stated["canary length T (digits)"]) == 10
+    (found, _), (twice, _) = (
+        leakage(2.875, steps=steps, models=int(stated["models N"]), seed=202) for steps in (1, 2)
+    )
+    assert found.leaked - 10 * np.log(10.0) == pytest.approx(mean, abs=0.1)
+    assert round(found.deviation, 1) == deviation
+    assert found.mean_log == pytest.approx(-23.6, abs=0.1)
+    assert round(twice.deviation, 1) != deviation
 
 
 def test_the_leakage_of_one_step_is_the_exact_expectation():

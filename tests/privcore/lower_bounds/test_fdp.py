@@ -46,24 +46,16 @@ def test_every_golden_row_is_reached_to_1e_6():
         assert found == pytest.approx(float(row["epsilon"]), abs=1e-6), row
 
 
-def naive_excess(records, guesses, correct, significance, shift, f_inverse):
-    """Algorithm 3 as printed, every step, no early exit: rejected where the answer is above 0."""
+def naive_excess(records, guesses, correct, significance, shift, f_inverse, *, whole=True):
+    """Algorithm 3 as printed: rejected where the answer is above 0.
+
+    Every step, no early exit; else with the loop's only exit, for large games.
+    """
     r = significance * correct / records
     h = significance * (guesses - correct) / records
     for i in range(correct - 1, -1, -1):
         h_new = max(h, 0.0, f_inverse(r) - shift)
-        r += i / (guesses - i) * (h_new - h)
-        h = h_new
-    return r + h - guesses / records
-
-
-def twin_excess(records, guesses, correct, significance, mu):
-    """The same for one Gaussian trade-off function, with the loop's only exit, for large games."""
-    r = significance * correct / records
-    h = significance * (guesses - correct) / records
-    for i in range(correct - 1, -1, -1):
-        h_new = ndtr(ndtri(min(r, 1.0)) - mu)
-        if h_new <= h:
+        if h_new == h and not whole:
             break
         r += i / (guesses - i) * (h_new - h)
         h = h_new
@@ -103,10 +95,9 @@ shifts = st.sampled_from([0.0, 1e-4, 1e-2])
 @given(counts, guarantees, significances, shifts)
 @settings(max_examples=300, deadline=None)
 def test_the_kernel_decides_as_the_naive_twin(c, guarantee, significance, shift):
-    m, guesses, correct = c
-    assume(guesses > 0)
-    ours = rejects(m, guesses, correct, significance, shift, guarantee.kernel())
-    excess = naive_excess(m, guesses, correct, significance, shift, scipy_inverse(guarantee))
+    assume(c[1] > 0)
+    ours = rejects(c, (significance, shift), guarantee.kernel())
+    excess = naive_excess(*c, significance, shift, scipy_inverse(guarantee))
     assume(abs(excess) > 1e-13)  # a tie, decided by the last bit of an exponential
     assert ours == (excess > 0.0)
 
@@ -128,37 +119,31 @@ def test_every_f_is_convex_from_zero_and_below_the_diagonal(guarantee, points):
 )
 @settings(max_examples=200, deadline=None)
 def test_nothing_is_rejected_at_or_above_the_ceiling(c, family, significance, shift, above):
-    m, guesses, correct = c
-    assume(guesses > 0)
-    base = FAMILIES[family].member(0.0, delta=1e-3).kernel()
-    top = ceiling(m, guesses, correct, significance, shift, base[0], base[2])
+    assume(c[1] > 0)
+    base, level = FAMILIES[family].member(0.0, delta=1e-3).kernel(), (significance, shift)
+    top = ceiling(c, level, base)
     assume(math.isfinite(top))
     for parameter in (top * (1 + 1e-9), top + above):
-        higher = (base[0], parameter, base[2])
-        assert not rejects(m, guesses, correct, significance, shift, higher)
+        assert not rejects(c, level, (base[0], parameter, base[2]))
 
 
 @given(counts, st.sampled_from([*FAMILIES.values(), Laplace()]), significances, shifts)
 @settings(max_examples=300, deadline=None)
 def test_the_reported_end_is_rejected_and_a_little_more_is_not(c, family, significance, shift):
-    m, guesses, correct = c
-    base = family.member(0.0, delta=1e-5).kernel()
-    end = largest_rejected(m, guesses, correct, significance, shift, base, 0.0)
-    beyond = (base[0], end + 1.1e-8, base[2])
-    assert not rejects(m, max(guesses, 1), correct, significance, shift, beyond)
+    base, level = family.member(0.0, delta=1e-5).kernel(), (significance, shift)
+    end = largest_rejected(c, level, base, 0.0)
+    assert not rejects((c[0], max(c[1], 1), c[2]), level, (base[0], end + 1.1e-8, base[2]))
     if end > 0.0:
-        there = (base[0], end, base[2])
-        assert rejects(m, guesses, correct, significance, shift, there)
+        assert rejects(c, level, (base[0], end, base[2]))
 
 
 @given(counts, st.sampled_from(list(FAMILIES.values())), st.floats(0.2, 1.2))
 @settings(max_examples=150, deadline=None)
 def test_what_is_known_is_kept_unless_more_is_rejected(c, family, share):
-    m, guesses, correct = c
     base = family.member(0.0, delta=1e-5).kernel()
-    end = largest_rejected(m, guesses, correct, 0.05, 0.0, base, 0.0)
+    end = largest_rejected(c, (0.05, 0.0), base, 0.0)
     known = share * end
-    more = largest_rejected(m, guesses, correct, 0.05, 0.0, base, known)
+    more = largest_rejected(c, (0.05, 0.0), base, known)
     assert more == pytest.approx(max(end, known), abs=1.1e-8)
     assert more >= known
 
@@ -215,15 +200,14 @@ def test_counts_of_any_layout_are_searched_by_one_compiled_kernel():
 @given(counts, guarantees)
 @settings(max_examples=100, deadline=None)
 def test_the_pvalue_is_the_smallest_significance_that_rejects(c, guarantee):
-    m, guesses, correct = c
-    assume(guesses > 0)
-    pvalue = claim_pvalue(m, guesses, correct, guarantee=guarantee)
+    assume(c[1] > 0)
+    pvalue = claim_pvalue(*c, guarantee=guarantee)
     tradeoff = guarantee.kernel()
     assert 0.0 < pvalue <= 1.0
     if pvalue < 1.0:
-        assert rejects(m, guesses, correct, pvalue, 0.0, tradeoff)
+        assert rejects(c, (pvalue, 0.0), tradeoff)
     if pvalue > 1e-290:
-        assert not rejects(m, guesses, correct, pvalue * (1 - 1e-6), 0.0, tradeoff)
+        assert not rejects(c, (pvalue * (1 - 1e-6), 0.0), tradeoff)
 
 
 @pytest.mark.parametrize("mu", [0.005, 0.3, 3.0])
@@ -247,12 +231,13 @@ def test_large_games_decide_as_the_twin_without_shortcuts(seed):
     random = np.random.default_rng(seed)
     m = int(10 ** random.uniform(3.0, 5.3))
     guesses = max(2, int(m * 10 ** random.uniform(-2.0, 0.0)))
-    correct = int(guesses * random.uniform(0.5, 0.7))
+    game, level = (m, guesses, int(guesses * random.uniform(0.5, 0.7))), (0.05, 0.0)
     base = Gaussian(0.0).kernel()
-    end = largest_rejected(m, guesses, correct, 0.05, 0.0, base, 0.0)
+    end = largest_rejected(game, level, base, 0.0)
     for parameter in (end, end + 1.1e-8, random.uniform(0.0, 2.0 * end)):
-        over = twin_excess(m, guesses, correct, 0.05, parameter)
-        ours = rejects(m, guesses, correct, 0.05, 0.0, (base[0], parameter, base[2]))
+        twin = scipy_inverse(Gaussian(parameter))
+        over = naive_excess(*game, *level, twin, whole=False)
+        ours = rejects(game, level, (base[0], parameter, base[2]))
         if abs(over) > 1e-13:
             assert ours == (over > 0.0)
 

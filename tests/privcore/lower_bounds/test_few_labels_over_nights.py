@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 
 from flows.study.exam_worlds import both, drawn
-from privcore.attacks import Matched, generator, match, odds_tally
+from privcore.attacks import Matched
 from privcore.lower_bounds import (
     WINDOW_EPSILONS,
     ClaimedNight,
@@ -15,7 +15,7 @@ from privcore.lower_bounds import (
     window_epsilon_lower,
 )
 from privcore.lower_bounds.matched import NIGHT_GAPS, matched_log_wealth, night_log_wealth
-from tests.simulate import PURE, assert_rate_at_most
+from tests.simulate import PURE, assert_rate_at_most, tables_of
 
 CLAIM = 2.0
 
@@ -31,12 +31,12 @@ def arm(records, random, *, share, known):
 
 def night_of(share, random, seed):
     """The matched tables and the stakes of 3,000 training and 750 holdout records."""
-    arms = [
-        odds_tally(*arm(records, random, share=share, known=known))
+    training, control = (
+        arm(records, random, share=share, known=known)
         for records, known in ((3_000, True), (750, False))
-    ]
-    tables = match(arms[:1], arms[1:], random=generator(seed))
-    return tables, stakes_for(PURE, records=3_000, control=750, classes=2)
+    )
+    tables, staked = tables_of(training, control, seed)
+    return tables, staked(PURE)
 
 
 def refuted(wealth):

@@ -1,19 +1,18 @@
 """A target that misleads about the holdout: an honest model is not accused for it."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from flows.study.exam_worlds import both
-from privcore.attacks import Tallies, holdout_sides, match, odds_tally
+from privcore.attacks import holdout_sides, match
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import MISLED, Arm, Claim, Verdict, audit_probabilities, misled_pvalue
 from privcore.lower_bounds.betting import stakes_for
 from privcore.lower_bounds.matched import matched_log_wealth
-from tests.simulate import assert_rate_at_most
+from tests.simulate import assert_rate_at_most, tallied
 from tests.support.tiers import tiered
 
 
@@ -34,9 +33,7 @@ def arms(seed, *, knows, records=2_000, noise=0.3, leak=0.0):
 
 
 def tallies(training, control):
-    made = [(odds_tally(arm.target, arm.proxy, arm.labels),) for arm in (training, control)]
-    none = Tallies.zero(repetitions=1, classes=2)
-    return replace(none, odds=made[0], control_odds=made[1])
+    return tallied(training[:3], control[:3])
 
 
 @pytest.mark.slow

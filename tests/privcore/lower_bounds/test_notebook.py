@@ -109,17 +109,17 @@ LABELS = np.array([0, 1, 0, 1])
             {"control_target": HALF[:0], "control_proxy": HALF[:0], "control_labels": LABELS[:0]},
             "at least 1 record",
         ),
+        ({"control_context": HALF}, "shape of training.context is None"),
+        ({"context": HALF}, "shape of control.context is None"),
+        ({"context": HALF[:3], "control_context": HALF}, r"training.context is \(3, 2\)"),
+        ({"context": LABELS, "control_context": HALF}, r"shape of training.context is \(4,\)"),
+        ({"context": HALF, "control_context": np.zeros((4, 3))}, "columns of control.context is 3"),
     ],
 )
 def test_bad_input_is_named(change, message):
-    given = dict(change)
+    given, roles = dict(change), {"target": HALF, "proxy": HALF, "labels": LABELS, "context": None}
     arms = [
-        Arm(
-            *(
-                given.pop(f"{prefix}{name}", default)
-                for name, default in {"target": HALF, "proxy": HALF, "labels": LABELS}.items()
-            )
-        )
+        Arm(*(given.pop(prefix + role, default) for role, default in roles.items()))
         for prefix in ("", "control_")
     ]
     refused(message, audit_probabilities, *arms, **given)
@@ -166,21 +166,6 @@ def test_of_many_classes_a_context_changes_nothing():
         for there in (False, True)
     )
     assert beside.epsilon_lower == without.epsilon_lower
-
-
-@pytest.mark.parametrize(
-    ("contexts", "message"),
-    [
-        ((None, np.zeros((4, 2))), "shape of training.context is None"),
-        ((np.zeros((4, 2)), None), "shape of control.context is None"),
-        ((np.zeros((3, 2)), np.zeros((4, 2))), r"shape of training.context is \(3, 2\)"),
-        ((np.zeros(4), np.zeros((4, 2))), r"shape of training.context is \(4,\)"),
-        ((np.zeros((4, 2)), np.zeros((4, 3))), "columns of control.context is 3"),
-    ],
-)
-def test_contexts_that_do_not_fit_are_named(contexts, message):
-    arms = [Arm(HALF, HALF, LABELS, context) for context in contexts]
-    refused(message, audit_probabilities, *arms)
 
 
 def test_an_answer_says_why_bets_against_the_proxy_could_not_win():

@@ -239,5 +239,5 @@ def test_line_3_of_algorithm_3_as_printed_accuses_half_of_the_innocent():
     assert excess(significance * (correct - correct) / records) > 0.0
     assert excess(significance * (guesses - correct) / records) < 0.0
     kernel = ApproxDP(0.0, delta=0.0).kernel()
-    assert not rejects(records, guesses, correct, significance, 0.0, kernel)
-    assert rejects(records, guesses, 528, significance, 0.0, kernel)
+    assert not rejects((records, guesses, correct), (significance, 0.0), kernel)
+    assert rejects((records, guesses, 528), (significance, 0.0), kernel)

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.stats import binom
 
@@ -28,8 +27,6 @@ from privcore.lower_bounds.released_labels import (
 from privcore.mechanisms import RandomizedResponse
 from tests.support.refusals import refused
 from tests.support.tiers import rest_slow
-
-Counts = NDArray[np.int64]
 
 
 def solved(share, epsilon, delta):

@@ -10,21 +10,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from flows.study.exam_worlds import Binary
-from privcore.attacks import generator, match, odds_tally
 from privcore.guarantees import ApproxDP, PureDP
-from privcore.lower_bounds import (
-    WINDOW_EPSILONS,
-    Arm,
-    Claim,
-    Night,
-    Verdict,
-    audit_probabilities,
-    stakes_for,
-    window_epsilon_lower,
-)
-from privcore.lower_bounds.matched import night_log_wealth
+from privcore.lower_bounds import Arm, Claim, Verdict, audit_probabilities, window_epsilon_lower
 from tests.flight_worlds import unseen
-from tests.simulate import PURE, assert_rate_at_most, believed, matched, refuted_each
+from tests.simulate import PURE, assert_rate_at_most, believed, matched, night, refuted_each
 from tests.worlds import FALSE_WORLDS, WORLDS
 
 APPROXIMATE = Claim(family=ApproxDP(), delta=1e-5)
@@ -107,14 +96,6 @@ def test_forests_that_learned_digits_by_heart_prove_it_whatever_the_seed_is():
         bounds.append(found[0])
     assert np.mean(bounds) > 1.8
     assert min(bounds) > 1.0
-
-
-def night(training, control, seed=0):
-    """Return a night's wealth against pure claims, for windows."""
-    arms = odds_tally(*training), odds_tally(*control)
-    tables = match((arms[0],), (arms[1],), random=generator(seed))
-    stakes = stakes_for(PURE, records=arms[0].records, control=arms[1].records, classes=2)
-    return Night(night_log_wealth(tables, epsilons=WINDOW_EPSILONS, stakes=stakes), 0.0)
 
 
 @pytest.mark.slow

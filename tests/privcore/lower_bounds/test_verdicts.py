@@ -138,8 +138,9 @@ def test_the_verdict_follows_from_figures_then_declaration_then_doubts_then_size
 
 
 def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_seen():
-    for epsilon in (0.0, 0.2, 1.0, 7.0):
-        needed = leak_to_be_seen(epsilon)
+    """Twice the claim is to be seen, within a half and one more."""
+    for epsilon, needed in ((0.0, 0.5), (0.2, 0.7), (0.75, 1.5), (1.0, 2.0), (7.0, 8.0)):
+        assert leak_to_be_seen(epsilon) == needed
         for ceiling, sees, expected in (
             (epsilon + 1e-9, needed, True),
             (epsilon, needed, epsilon > 0.0),
@@ -152,13 +153,6 @@ def test_nothing_is_acquitted_below_the_ceiling_or_where_a_leak_would_not_be_see
             if ceiling is not None:
                 found = judged(declared=epsilon, ceiling=ceiling, sees=sees).verdict
                 assert (found is Verdict.NOT_REFUTED) is expected
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "leak"), [(0.0, 0.5), (0.5, 1.0), (0.75, 1.5), (1.0, 2.0), (1.5, 2.5), (10.0, 11.0)]
-)
-def test_twice_the_claim_is_to_be_seen_within_a_half_and_one_more(epsilon, leak):
-    assert leak_to_be_seen(epsilon) == leak
 
 
 LEAK = "a leak of 1.50 shown by every label would probably have been seen. This does not prove that"
@@ -366,10 +360,14 @@ def test_what_is_rejected_for_adding_and_removing_is_rejected_for_two_steps(fami
         (1.0, 0.99, None, None, "its delta of 0.99 is not below 1 over the 1,000 training"),
         (1.0, 1e-6, 1e-6, None, "its delta of 1e-06 is not below the 1e-06 of plan.delta_limit"),
         (1.1, 0.0, None, 1.0, "epsilon of 1.1 is larger than the 1 that policy allows"),
+        (100.0, 0.0, None, None, "its epsilon of 100, randomized response changes none of 1,000"),
+        (11.6, 0.0, None, None, "its epsilon of 11.6, randomized response changes none of 1,000"),
+        (11.4, 0.0, None, None, None),
     ],
 )
 def test_a_declaration_that_says_nothing_is_told(epsilon, delta, limit, policy, told):
     found = says_nothing(epsilon, delta, records=1_000, limit=limit, policy=policy)
+    assert says_nothing(11.6, 0.0, records=10_000, limit=None, policy=None) is None
     assert (found is None) is (told is None)
     if found and told:
         over = ReasonCode.OVER_POLICY if policy else ReasonCode.DECLARATION_EMPTY
@@ -433,13 +431,3 @@ def test_a_mechanism_that_keeps_its_declaration_seldom_stands_by_its_delta_alone
         told.append(judge(evidence, epsilon_declared=0.5).code)
     # Of 20 at 5%, 4 or more are less likely than 2%.
     assert told.count(ReasonCode.TOO_SMALL) >= 17, told
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "records", "says"),
-    [(100.0, 1_000, True), (11.6, 1_000, True), (11.4, 1_000, False), (11.6, 10_000, False)],
-)
-def test_an_epsilon_at_which_no_label_would_change_says_nothing(epsilon, records, says):
-    found = says_nothing(epsilon, 0.0, records=records, limit=None, policy=None)
-    assert bool(found) is says
-    assert not found or f"its epsilon of {epsilon:g}, randomized response changes none" in found[1]

@@ -16,7 +16,6 @@ from privcore.attacks import (
     PaperScore,
     ScoredRecords,
     UnitChoices,
-    generator,
     match,
     odds_tally,
     unit_records,
@@ -40,24 +39,17 @@ from privcore.lower_bounds import (
 )
 from privcore.lower_bounds.betting import DELTA_SHARE
 from privcore.lower_bounds.matched import NIGHT_GAPS, night_log_wealth
-from tests.simulate import PURE, assert_rate_at_most, randomized_response, two_columns, unread
+from tests.simulate import (
+    PURE,
+    assert_rate_at_most,
+    night,
+    randomized_response,
+    tables_of,
+    two_columns,
+    unread,
+)
 from tests.support.refusals import refused
 from tests.support.tiers import rest_slow, tiered
-
-
-def tables_and_stakes(training, control, claim, *, seed):
-    """The matched tables of a night with two classes, and how it bets against its claim."""
-    arms = odds_tally(*training), odds_tally(*control)
-    tables = match((arms[0],), (arms[1],), random=generator(seed))
-    sizes = {"records": arms[0].records, "control": arms[1].records}
-    return tables, stakes_for(claim, **sizes, classes=2, nights=WINDOW_NIGHTS)
-
-
-def night(training, control, *, claim=PURE, seed=0):
-    tables, stakes = tables_and_stakes(training, control, claim, seed=seed)
-    grid = np.array([stakes.replacement(float(epsilon)) for epsilon in WINDOW_EPSILONS])
-    wealth = night_log_wealth(tables, epsilons=grid, stakes=stakes)
-    return Night(wealth, float(stakes.prices.max()))
 
 
 def held_out(records, epsilon, random):
@@ -259,7 +251,8 @@ def world(truths, random, *, delta, seed):
     for epsilon in truths:
         claim = Claim(family=ApproxDP() if delta else PureDP(), delta=delta, epsilon=epsilon)
         arms = randomized_response(400, epsilon, random), held_out(200, epsilon, random)
-        tables, stakes = tables_and_stakes(*arms, claim, seed=seed)
+        tables, staked = tables_of(*arms, seed)
+        stakes = staked(claim, nights=WINDOW_NIGHTS)
         at = np.array([stakes.replacement(epsilon)])
         wealth = night_log_wealth(tables, epsilons=at, stakes=stakes)[:, 0]
         nights.append(ClaimedNight(epsilon, wealth, float(stakes.prices.max())))
