@@ -104,52 +104,56 @@ def log_wealth_of_tables(
         numbers = n1, n0, k1 + second_right[table]
         for point in range(log_odds.size):
             a = log_odds[point] + offset[table]
-            mode, total = _peak(numbers, a)  # one for all gaps
+            mode = _mode(numbers, a)
+            total, _ = _sum(numbers, a, mode)  # one for all gaps
             for j in range(gaps.size):
                 ratio = _log_ratio(numbers, a, gaps[j], mode, total)
                 wealth[point, j] += gaps[j] * k1 + ratio
     return wealth
 
 
-@njit(cache=True)
-def _peak(table: tuple[int, int, int], log_odds: float) -> tuple[int, float]:
-    """Return the mode of (n1, n0, t), and the sum of all terms as a multiple of the mode's."""
-    first, second, right = table
-    low, high = max(0, right - second), min(first, right)
-    mode = _mode(first, second, right, log_odds, low, high)
-    return mode, _sum(first, second, right, log_odds, mode, low, high)[0]
+_Table = tuple[int, int, int]
+"""The numbers n1, n0 and t of a table."""
 
 
 @njit(cache=True)
-def _log_ratio(
-    table: tuple[int, int, int], log_odds: float, gap: float, mode: int, total: float
-) -> float:
-    """Return a lower bound on log Z(log_odds) - log Z(log_odds + gap), given the first `_peak`."""
-    first, second, right = table
-    low, high = max(0, right - second), min(first, right)
+def _log_ratio(table: _Table, log_odds: float, gap: float, mode: int, total: float) -> float:
+    """Return a lower bound on log Z(log_odds) - log Z(log_odds + gap).
+
+    Given the first one's mode, and its terms' sum as a multiple of the mode's.
+    """
+    low, high = _ends(table)
     if low == high:
         return -gap * low
-    raised_mode = _mode(first, second, right, log_odds + gap, low, high)
-    raised, rest = _sum(first, second, right, log_odds + gap, raised_mode, low, high)
-    between = _log_weight_ratio(first, second, right, mode, raised_mode)
+    raised_mode = _mode(table, log_odds + gap)
+    raised, rest = _sum(table, log_odds + gap, raised_mode)
+    between = _log_weight_ratio(table, mode, raised_mode)
     peaks = log_odds * mode - (log_odds + gap) * raised_mode - between
     # Rounding, far below this, must not favour a rejection either.
     return peaks + math.log(total) - math.log(raised + rest) - _ROUNDING
 
 
 @njit(cache=True)
-def _step(first: int, second: int, right: int, k: int) -> float:
+def _ends(table: _Table) -> tuple[int, int]:
+    """Return the least and the most that may be right of the first arm."""
+    first, second, right = table
+    return max(0, right - second), min(first, right)
+
+
+@njit(cache=True)
+def _step(table: _Table, k: int) -> float:
     """Return the weight of k + 1 as a multiple of that of k, without the odds."""
+    first, second, right = table
     return (first - k) / (k + 1.0) * ((right - k) / (second - right + k + 1.0))
 
 
 @njit(cache=True)
-def _mode(first: int, second: int, right: int, log_odds: float, low: int, high: int) -> int:
+def _mode(table: _Table, log_odds: float) -> int:
     """Return where the terms are largest, by halving: their ratio falls."""
-    odds = math.exp(log_odds)
+    (low, high), odds = _ends(table), math.exp(log_odds)
     while low < high:
         middle = (low + high) // 2
-        if _step(first, second, right, middle) * odds > 1.0:
+        if _step(table, middle) * odds > 1.0:
             low = middle + 1
         else:
             high = middle
@@ -157,39 +161,29 @@ def _mode(first: int, second: int, right: int, log_odds: float, low: int, high: 
 
 
 @njit(cache=True)
-def _sum(
-    first: int, second: int, right: int, log_odds: float, mode: int, low: int, high: int
-) -> tuple[float, float]:
+def _sum(table: _Table, log_odds: float, mode: int) -> tuple[float, float]:
     """Return the terms' sum as a multiple of the mode's, and a bound on what was left out."""
-    odds = math.exp(log_odds)
+    (low, high), odds = _ends(table), math.exp(log_odds)
     total, rest = 1.0, 0.0
-    term, k = 1.0, mode
-    while k < high:
-        ratio = _step(first, second, right, k) * odds
-        if ratio < 1.0 and term * ratio <= _TAIL * total * (1.0 - ratio):
-            rest += term * ratio / (1.0 - ratio)
-            break
-        term *= ratio
-        total += term
-        k += 1
-    term, k = 1.0, mode
-    while k > low:
-        ratio = 1.0 / (_step(first, second, right, k - 1) * odds)
-        if ratio < 1.0 and term * ratio <= _TAIL * total * (1.0 - ratio):
-            rest += term * ratio / (1.0 - ratio)
-            break
-        term *= ratio
-        total += term
-        k -= 1
+    for end in (high, low):
+        term, k = 1.0, mode
+        while k != end:
+            ratio = _step(table, k) * odds if end > k else 1.0 / (_step(table, k - 1) * odds)
+            if ratio < 1.0 and term * ratio <= _TAIL * total * (1.0 - ratio):
+                rest += term * ratio / (1.0 - ratio)
+                break
+            term *= ratio
+            total += term
+            k += 1 if end > k else -1
     return total, rest
 
 
 @njit(cache=True)
-def _log_weight_ratio(first: int, second: int, right: int, start: int, stop: int) -> float:
+def _log_weight_ratio(table: _Table, start: int, stop: int) -> float:
     """Return the logarithm of the weight at `stop`, not below `start`, over that at `start`."""
     logarithm, product = 0.0, 1.0
     for k in range(start, stop):
-        product *= _step(first, second, right, k)
+        product *= _step(table, k)
         if product < 1e-200 or product > 1e200:
             logarithm += math.log(product)
             product = 1.0

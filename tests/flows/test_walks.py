@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.support.rest_catalog import handler_of, serving
+from tests.support.http_server import serving
+from tests.support.rest_catalog import handler_of
 from tests.test_architecture import ROOT
 from tests.test_readme import commands
 

@@ -4,10 +4,10 @@ import http.server
 import importlib.util
 import json
 import sys
-import threading
 
 import pytest
 
+from tests.support.http_server import Answering, running
 from tests.support.kubernetes import BASE, pod_faults, rayjob
 
 ENV = {
@@ -39,27 +39,17 @@ def launch(monkeypatch, tmp_path):
 def api():
     """Serve the answers of a list, (code, body) or a status, and keep what was asked."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def _answer(self):
-            length = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(length)) if length else None
+    class Handler(Answering):
+        def respond(self):
+            body = json.loads(self.body() or "null")
             server.asked.append((self.command, self.path, self.headers["Authorization"], body))
             code, answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
-            self.send_response(code)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        do_GET = do_POST = _answer  # noqa: N815
-
-        def log_message(self, *_):
-            pass
+            self.answer(code, json.dumps(answer).encode())
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.asked, server.answers = [], []
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with running(server):
+        yield server
 
 
 def run(launch, api, answers):

@@ -10,8 +10,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any
 
+from tests.support.http_server import Answering, running
 from tests.support.object_store import empty_bucket, object_store
 
 
@@ -53,8 +53,6 @@ def below(prefix: str, fault: Fault) -> Choice:
 class FaultyStore(http.server.ThreadingHTTPServer):
     """Forwards requests to a store, but for those that `choice` lets fail."""
 
-    daemon_threads = True
-
     def __init__(self, store: tuple[str, int]) -> None:
         super().__init__(("127.0.0.1", 0), _Forwarding)
         self.store = store
@@ -64,13 +62,13 @@ class FaultyStore(http.server.ThreadingHTTPServer):
         self.rate = 1_000  # bytes a second of what is slow
 
 
-class _Forwarding(http.server.BaseHTTPRequestHandler):
+class _Forwarding(Answering):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else head and body are 40 ms apart
     server: FaultyStore
 
-    def _any(self) -> None:
-        body = self._body()
+    def respond(self) -> None:
+        """Refuse, hang or forward, as the choice is."""
+        body = self.body()
         fault = self.server.choice(self.command, self.path)
         self.server.failed += fault is not None
         if fault is Fault.THROTTLED:
@@ -85,10 +83,10 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         else:
             self._forward(body, fault)
 
-    def _body(self) -> bytes:
+    def body(self) -> bytes:
         """Return the request's body, whose length may be said chunk by chunk."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            return super().body()
         parts = []
         while size := int(self.rfile.readline().partition(b";")[0], 16):
             parts.append(self.rfile.read(size))
@@ -96,8 +94,6 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
         while self.rfile.readline().strip():
             pass  # trailers
         return b"".join(parts)
-
-    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any  # noqa: N815
 
     def _refuse(self, status: int, code: str) -> None:
         said = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>m</Message></Error>"
@@ -160,9 +156,6 @@ class _Forwarding(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(content[: len(content) // 2] if torn else content)
         self.close_connection = torn
 
-    def log_message(self, *_: Any) -> None:
-        """Keep the tests' output short."""
-
 
 @contextlib.contextmanager
 def faulty_store() -> Iterator[tuple[FaultyStore, str]]:
@@ -170,8 +163,5 @@ def faulty_store() -> Iterator[tuple[FaultyStore, str]]:
     with object_store() as behind:
         host, port = behind.removeprefix("http://").split(":")
         store = FaultyStore((host, int(port)))
-        threading.Thread(target=store.serve_forever, args=(0.01,), daemon=True).start()
-        with empty_bucket(f"http://127.0.0.1:{store.server_address[1]}") as bucket:
+        with running(store) as address, empty_bucket(address) as bucket:
             yield store, bucket
-        store.shutdown()
-        store.server_close()

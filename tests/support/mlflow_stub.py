@@ -3,12 +3,12 @@
 import contextlib
 import datetime as dt
 import json
-import threading
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http_server import Answering, serving
 
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
 _RUN = "712e10d6133d47579963ea01a8fab301"
@@ -127,30 +127,13 @@ def mlflow_stub() -> Iterator[Registry]:
     """Serve a registry on a free port."""
     registry = Registry()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(Answering):
+        def respond(self) -> None:
             registry.told.append(self.headers.get("Authorization"))
-            self._answer(*registry.answer(self.path))
+            if self.command == "POST":
+                self.answer(*registry.take(self.path, json.loads(self.body())))
+            else:
+                self.answer(*registry.answer(self.path))
 
-        def do_POST(self) -> None:
-            registry.told.append(self.headers.get("Authorization"))
-            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self._answer(*registry.take(self.path, content))
-
-        def _answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    registry.address = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as registry.address:
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()

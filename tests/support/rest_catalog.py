@@ -8,13 +8,11 @@ tables ask: config, OAuth2 tokens, namespaces, and tables. To start one from a c
 """
 
 import contextlib
-import http.server
 import json
 import pathlib
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
 from typing import Any
 
 from pyiceberg.catalog.rest import CreateTableRequest
@@ -29,6 +27,8 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest, Table
 
+from tests.support.http_server import Answering, serving
+
 _ERRORS = {
     NoSuchTableError: 404,
     NoSuchNamespaceError: 404,
@@ -40,46 +40,26 @@ SECRET = "a-client:a-client-secret"  # noqa: S105  # of a stand-in
 """Client and secret that the stand-in changes for its token."""
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answering):
     """Answers of one stand-in; `catalog`, `token` and `asked` are set on a class of its own."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else head and body are 40 ms apart
     catalog: SqlCatalog
     token: str
     asked: list[tuple[str, dict[str, str]]]
 
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-    def do_GET(self) -> None:  # http.server's name
-        """Answer GET."""
-        self._answer("GET")
-
-    def do_HEAD(self) -> None:
-        """Answer HEAD."""
-        self._answer("HEAD")
-
-    def do_POST(self) -> None:
-        """Answer POST."""
-        self._answer("POST")
-
-    def _answer(self, method: str) -> None:
+    def respond(self) -> None:
+        """Answer GET, HEAD and POST."""
         parts = urllib.parse.urlsplit(self.path)
         self.asked.append((self.path, dict(self.headers)))
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         words = [urllib.parse.unquote(word) for word in parts.path.strip("/").split("/")]
         try:
-            code, value = self._said(method, words, body)
+            code, value = self._said(self.command, words, self.body())
         except tuple(_ERRORS) as error:
             code, kind = _ERRORS[type(error)], type(error).__name__
             value = {"error": {"message": str(error), "type": kind, "code": code}}
-        content = b"" if method == "HEAD" or value is None else json.dumps(value).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        content = b"" if self.command == "HEAD" else json.dumps(value).encode()
+        self.answer(code, content, Content_Type="application/json")
 
     def _said(  # noqa: PLR0911  # one for each question
         self, method: str, words: list[str], body: bytes
@@ -128,19 +108,6 @@ def _names(space: str) -> tuple[str, ...]:
 def _table(table: Table) -> dict[str, Any]:
     metadata = json.loads(table.metadata.model_dump_json())
     return {"metadata-location": table.metadata_location, "metadata": metadata, "config": {}}
-
-
-@contextlib.contextmanager
-def serving(handler: type[http.server.BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
-    """Serve on loopback in a thread; yield the address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def handler_of(

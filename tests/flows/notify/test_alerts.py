@@ -5,7 +5,6 @@ import hashlib
 import hmac
 import http.server
 import json
-import threading
 import time
 from types import SimpleNamespace
 
@@ -18,6 +17,7 @@ from flows.notify.alerts import SIGNATURE, TIMESTAMP, WebhookError, deliver, sen
 from flows.notify.events import Event, Kind
 from flows.notify.incidents import Stage
 from flows.settings import WebhookSettings
+from tests.support.http_server import Answering, running
 from tests.support.lake import DAY
 from workers import patience
 from workers.patience import ONCE, Patience
@@ -42,40 +42,31 @@ class Receiver(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/alerts"
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Answering):
     server: Receiver
 
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.taken.append((dict(self.headers), body))
+    def respond(self):
+        self.server.taken.append((dict(self.headers), self.body()))
         codes = self.server.codes
         if callable(codes[0]):
             with contextlib.suppress(OSError):
                 for chunk in codes[0]():
                     self.wfile.write(chunk)
             return
-        self.send_response(codes.pop(0) if len(codes) > 1 else codes[0])
-        self.send_header("Location", "/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
+        self.answer(codes.pop(0) if len(codes) > 1 else codes[0], Location="/elsewhere")
 
 
 @contextlib.contextmanager
 def started():
     """Yield what makes a receiver and starts it; all of them end with the test."""
-    servers = []
+    with contextlib.ExitStack() as stack:
 
-    def start(*codes):
-        servers.append(Receiver(*codes))
-        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
-        return servers[-1]
+        def start(*codes):
+            server = Receiver(*codes)
+            stack.enter_context(running(server))
+            return server
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import http.server
 import json
 import pathlib
 import socket
@@ -15,9 +14,10 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from privcore.exceptions import TerminalError, TransientError
+from tests.support.http_server import Answering, serving
 from tests.support.lake import DAY, EVE
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.rest_catalog import SECRET, handler_of, serving
+from tests.support.rest_catalog import SECRET, handler_of
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake import limits
 from workers.sources.tables import table_child
@@ -297,17 +297,14 @@ def test_a_catalogue_in_an_object_store_is_read_by_the_environments_login(tmp_pa
 # A catalogue that wants more
 
 
-class Stranger(http.server.BaseHTTPRequestHandler):
+class Stranger(Answering):
     """A hostile catalogue: each test says what it answers, by the path that is asked."""
 
     protocol_version = "HTTP/1.1"
     answers: dict[str, Callable[["Stranger"], None]]
     asked: Asked
 
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         """Answer as the test says."""
         self.asked.append((self.path, dict(self.headers)))
         path = self.path.partition("?")[0]
@@ -315,22 +312,11 @@ class Stranger(http.server.BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             (found or [self.says(404, {})])[0](self)
 
-    do_POST = do_GET  # noqa: N815
-
     @staticmethod
     def says(code: int, value: Any, **headers: str) -> Callable[["Stranger"], None]:
         """Return an answer of JSON."""
         content = value if isinstance(value, bytes) else json.dumps(value).encode()
-
-        def answer(self: "Stranger") -> None:
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(content)))
-            for name, said in headers.items():
-                self.send_header(name.replace("_", "-"), said)
-            self.end_headers()
-            self.wfile.write(content)
-
-        return answer
+        return lambda self: self.answer(code, content, **headers)
 
 
 says = Stranger.says
