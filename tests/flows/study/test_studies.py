@@ -118,36 +118,18 @@ def test_what_was_finished_before_an_interrupt_is_not_computed_again(
 
 @pytest.mark.paper("observational", "Figure 2", "Figure 3", "Figure 4")
 def test_what_the_paper_says_is_judged_by_the_numbers():
-    def summary(**means):
-        rows = [
-            {
-                "classes": 2,
-                "epsilon": epsilon,
-                "proxy": "posterior",
-                "fraction": fraction,
-                "mean": mean,
-            }
-            for fraction, name in ((0.001, "few"), (0.01, "many"))
-            for epsilon, mean in zip((0.5, 1.0, 4.0), means[name], strict=True)
-        ]
-        return pl.DataFrame(rows)
-
-    def shifts(late):
-        return pl.DataFrame(
-            {
-                "epsilon": 4.0,
-                "fraction": 0.01,
-                "shift": [0.0, 0.001, 0.01],
-                "mean": [2.4, 0.5, late],
-            }
-        )
-
     def verdicts(few, many, late):
-        repeated = {"deviation": pl.lit(0.0), "repetitions": pl.lit(100)}
-        found, shifted = (
-            frame.with_columns(**repeated) for frame in (summary(few=few, many=many), shifts(late))
-        )
-        rows = randomized_response.ours(found, shifted)
+        repeated = {"deviation": 0.0, "repetitions": 100}
+        measured = pl.DataFrame(
+            [
+                {"epsilon": epsilon, "fraction": fraction, "mean": mean}
+                for fraction, means in ((0.001, few), (0.01, many))
+                for epsilon, mean in zip((0.5, 1.0, 4.0), means, strict=True)
+            ]
+        ).with_columns(pl.lit("posterior").alias("proxy"), classes=2, **repeated)
+        late_ones = {"shift": [0.0, 0.001, 0.01], "mean": [2.4, 0.5, late]}
+        shifted = pl.DataFrame({"epsilon": 4.0, "fraction": 0.01, **late_ones, **repeated})
+        rows = randomized_response.ours(measured, shifted)
         assert {row.repetitions for row in rows if row.value is not None} == {100}
         return [row.verdict([]) == "agrees" for row in rows if row.value is not None]
 

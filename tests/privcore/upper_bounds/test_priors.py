@@ -1,5 +1,6 @@
 """Priors over secrets, and attacks as priors."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -15,6 +16,8 @@ from privcore.upper_bounds import (
     zipf_prior,
 )
 from tests.support.refusals import refused
+
+one_guess = functools.partial(reconstruction_prior, within=0.0)
 
 
 def test_uniform_prior():
@@ -110,29 +113,17 @@ def test_no_attempts_beat_the_best_ones():
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (
-            lambda: reconstruction_prior([1.0], distances=[[0.0]], within=0.0, attempts=0),
-            "attempts is 0",
-        ),
+        (lambda: one_guess([1.0], distances=[[0.0]], attempts=0), "attempts is 0"),
         (lambda: joint_prior([[0.5, 0.6]]), "sum of probabilities is 1.1"),
         (lambda: joint_prior([[0.5, 0.5]], known={2: 0}), "attribute is 2"),
         (lambda: joint_prior([[0.5, 0.5]], known={1: 2}), "value of attribute 1 is 2"),
         (lambda: joint_prior([[1.0, 0.0], [0.0, 0.0]], known={1: 1}), "known is"),
-        (
-            lambda: attempts_prior([0.5, 0.5], distances=[[0.0]], within=0.0),
-            "a row per attempt and 2 columns",
-        ),
+        (lambda: attempts_prior([0.5] * 2, distances=[[0.0]], within=0.0), "a row per attempt and"),
         (lambda: uniform_prior(-1), "digits is -1.0"),
         (lambda: zipf_prior(0, exponent=1.1, size=10), "rank is 0.0"),
         (lambda: zipf_prior(11, exponent=1.1, size=10), "rank is 11.0"),
-        (
-            lambda: reconstruction_prior([0.5, 0.5], distances=[[0.0]], within=0.0),
-            "shape of distances",
-        ),
-        (
-            lambda: reconstruction_prior([0.5, 0.5], distances=[[0.0, 1.0]], within=-1.0),
-            "within is -1.0",
-        ),
+        (lambda: one_guess([0.5, 0.5], distances=[[0.0]]), "a row per guess and 2 columns"),
+        (lambda: one_guess([0.5, 0.5], distances=[[0.0, 1.0]], within=-1.0), "within is -1.0"),
     ],
 )
 def test_bad_input_is_named(call, name):

@@ -44,6 +44,13 @@ def data(records=600, seed=4):
     return TrainingData(features, labels)
 
 
+def useless(labels, random):
+    """Return rows with these labels, whose features say nothing of them."""
+    identity = random.normal(size=labels.size).astype(np.float32)
+    features = pl.DataFrame({"identity": identity}).with_columns(city=pl.lit("AMS"))
+    return TrainingData(features, labels)
+
+
 def fit(method, given=None, *, learner=LEARNER, seed=9):
     random, given = np.random.default_rng(seed), given or data()
     if isinstance(method, Pate):
@@ -124,11 +131,7 @@ def test_the_same_seed_gives_the_same_model_and_noise_makes_another(name):
 def test_noise_correction_brings_the_shares_back():
     """10,000 records at epsilon 1, useless features: shares near (0.8, 0.15, 0.05) again."""
     random = np.random.default_rng(8)
-    labels = random.choice(3, 10_000, p=(0.8, 0.15, 0.05))
-    features = pl.DataFrame(
-        {"identity": random.normal(size=10_000).astype(np.float32), "city": ["AMS"] * 10_000}
-    )
-    given = TrainingData(features, labels)
+    given = useless(random.choice(3, 10_000, p=(0.8, 0.15, 0.05)), random)
     learner = Learner(LABEL, FEATURES, seed=1, parameters={"iterations": 30, "depth": 1})
     plain, corrected = (
         fit(method, given, learner=learner)
@@ -136,8 +139,8 @@ def test_noise_correction_brings_the_shares_back():
     )
     assert plain.output_correction is None
     # The model itself is the same: what differs is what is made of its answers.
-    answers = learner.predict(corrected.fitted, features)
-    assert np.array_equal(answers, learner.predict(plain.fitted, features))
+    answers = learner.predict(corrected.fitted, given.features)
+    assert np.array_equal(answers, learner.predict(plain.fitted, given.features))
     assert abs(answers.mean(axis=0)[0] - 0.8) > 0.2
     flip = RandomizedResponse(corrected.output_correction.epsilon, 3).distribution()
     floor = corrected.output_correction.floor
@@ -148,30 +151,18 @@ def test_noise_correction_brings_the_shares_back():
 def test_a_student_of_draws_learns_a_rare_class_that_no_majority_votes_for():
     """6,000 records, two classes of 5%, useless features, 20 teachers, 400 queries, no noise."""
     random = np.random.default_rng(9)
-    labels = random.choice(3, 6_000, p=(0.9, 0.05, 0.05))
-    features = pl.DataFrame(
-        {"identity": random.normal(size=6_000).astype(np.float32), "city": ["AMS"] * 6_000}
-    )
+    given = useless(random.choice(3, 6_000, p=(0.9, 0.05, 0.05)), random)
     learner = Learner(LABEL, FEATURES, seed=1, parameters={"iterations": 20, "depth": 2})
-    student = fit(
-        Pate(math.inf, teachers=20, queries=400), TrainingData(features, labels), learner=learner
-    )
+    student = fit(Pate(math.inf, teachers=20, queries=400), given, learner=learner)
     # The votes and the answers are drawn: 400 answers of a rate of 5% deviate by 1.1%.
-    shares = learner.predict(student.fitted, features).mean(axis=0)
+    shares = learner.predict(student.fitted, given.features).mean(axis=0)
     assert shares == pytest.approx((0.9, 0.05, 0.05), abs=0.06)
 
 
 def test_validation_labels_choose_how_many_trees_a_model_keeps():
     """Useless features, 2,000 fair coins as labels: each further tree learns noise alone."""
     random = np.random.default_rng(12)
-    features = pl.DataFrame(
-        {"identity": random.normal(size=4_000).astype(np.float32), "city": ["AMS"] * 4_000}
-    )
-    labels = random.integers(0, 2, 4_000)
-    rows, kept = (
-        TrainingData(features[place], labels[place])
-        for place in (slice(0, 2_000), slice(2_000, 4_000))
-    )
+    rows, kept = (useless(random.integers(0, 2, 2_000), random) for _ in range(2))
     parameters = {"iterations": 60, "depth": 6, "learning_rate": 0.4}
     whole = Learner(LABEL, FEATURES, 1, parameters)
     chosen = dataclasses.replace(whole, validation=kept)
