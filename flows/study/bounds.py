@@ -25,7 +25,6 @@ from privcore.upper_bounds import (
     improved_conversion_leakage,
     narcissus_bound,
     noise_needed,
-    reciprocal_sum_deviation,
     reconstruction_robustness,
     renyi_success_bound,
     success_bound,
@@ -291,12 +290,7 @@ def _of_noise() -> list[Stated]:
     needed = {records: noise_needed(records, eta=0.01) for records in (36, 48)}
     ratio = "DP's noise over RIP's at n = {} and eta = 0.01"
     return [
-        (
-            "Proposition 9",
-            "standard deviation at n = 36",
-            float(reciprocal_sum_deviation(36)),
-            ",.4g",
-        ),
+        ("Proposition 9", "standard deviation at n = 36", needed[36].deviation, ",.4g"),
         ("Proposition 9", "sensitivity at n = 36", needed[36].sensitivity, ",.4g"),
         *(
             ("Fig 1", ratio.format(records), each.dp_scale / each.rip_scale, ",.4g")

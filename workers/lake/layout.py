@@ -12,8 +12,6 @@ the first kind may go away and is tried again, an error of the second (a damaged
 import datetime as dt
 import errno
 import functools
-import gzip
-import io
 import logging
 import os
 import pathlib
@@ -123,20 +121,6 @@ def read_named(uri: str, *, at_most: int) -> bytes:
     if len(content) > at_most:
         raise OSError(errno.EFBIG, f"it has more than the {at_most:,} bytes that are read")
     return content
-
-
-def unzipped(content: bytes, *, at_most: int) -> bytes:
-    """Return what gzip's bytes unpack to.
-
-    Raises:
-        OSError: it is more than `at_most` bytes, or no gzip.
-        EOFError: the bytes are cut off.
-    """
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-        unpacked = stream.read(at_most + 1)
-    if len(unpacked) > at_most:
-        raise OSError(errno.EFBIG, f"it unpacks to more than the {at_most:,} bytes that are read")
-    return unpacked
 
 
 PARQUET = (".parquet", ".parq", ".pq")

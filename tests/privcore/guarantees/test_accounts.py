@@ -217,28 +217,23 @@ def test_manifest_takes_either_parametrisation_of_randomized_response():
     assert by_keeping.pure_epsilon == pytest.approx(math.log(0.6 * 2 / 0.4))
 
 
+RESPONSE, WITH_PRIOR = "randomized_response", "randomized_response_with_prior"
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
         ("magic", {}, "mechanism is 'magic'"),
-        ("randomized_response", {"epsilon": 1.0}, "missing parameter is 'classes'"),
-        ("randomized_response", {"epsilon": 1.0, "clases": 3}, "unknown parameter is 'clases'"),
-        (
-            "randomized_response",
-            {"epsilon": 1.0, "keep_probability": 0.5, "classes": 3},
-            "unknown parameter is 'keep_probability'",
-        ),
-        ("randomized_response", {"epsilon": -1.0, "classes": 3}, "epsilon is -1.0"),
-        ("randomized_response", {"epsilon": 1.0, "classes": 1}, "classes is 1"),
-        ("randomized_response", {"epsilon": 1.0, "classes": 2.5}, "classes is 2.5"),
-        ("randomized_response", {"keep_probability": 0.2, "classes": 3}, "keep_probability is 0.2"),
-        ("randomized_response_with_prior", {"epsilon": 1.0, "top": 1}, "top is 1"),
+        (RESPONSE, {"epsilon": 1.0}, "missing parameter is 'classes'"),
+        (RESPONSE, {"epsilon": 1.0, "clases": 3}, "unknown parameter is 'clases'"),
+        (RESPONSE, {"epsilon": 1, "keep_probability": 0.5, "classes": 3}, "is 'keep_probability'"),
+        (RESPONSE, {"epsilon": -1.0, "classes": 3}, "epsilon is -1.0"),
+        (RESPONSE, {"epsilon": 1.0, "classes": 1}, "classes is 1"),
+        (RESPONSE, {"epsilon": 1.0, "classes": 2.5}, "classes is 2.5"),
+        (RESPONSE, {"keep_probability": 0.2, "classes": 3}, "keep_probability is 0.2"),
+        (WITH_PRIOR, {"epsilon": 1.0, "top": 1}, "top is 1"),
         *(
-            (
-                "randomized_response_with_prior",
-                {"epsilon": 1.0, "prior_from_outside": prior},
-                "prior_from_outside is",
-            )
+            (WITH_PRIOR, {"epsilon": 1.0, "prior_from_outside": prior}, "prior_from_outside is")
             for prior in ([0.5, 0.4], [1.0], [1.5, -0.5], ["a", "b"], 0.5)
         ),
         ("laplace_one_hot", {"deviation": 0.0}, "deviation is 0.0"),
@@ -246,11 +241,7 @@ def test_manifest_takes_either_parametrisation_of_randomized_response():
         ("gaussian", {"noise_multiplier": True}, "noise_multiplier is True"),
         ("gaussian", {"noise_multiplier": 1, "neighbors": "near"}, "neighbors is 'near'"),
         ("pate_laplace", {"scale": 1.0, "queries": 0}, "queries is 0"),
-        (
-            "dp_sgd",
-            {"noise_multiplier": 1.0, "sampling_rate": 1.5, "steps": 3},
-            "sampling_rate is 1.5",
-        ),
+        ("dp_sgd", {"noise_multiplier": 1, "sampling_rate": 1.5, "steps": 3}, "sampling_rate is"),
         ("composition", {"mechanisms": []}, r"neighbors is \[\]"),
         ("composition", {"mechanisms": [{"name": "pure"}]}, "mechanisms is"),
         ("composition", {"mechanisms": [{"name": [], "parameters": {}}]}, "mechanisms is"),

@@ -47,21 +47,22 @@ def test_another_archive_is_refused_with_the_command_that_gets_the_right_one(tmp
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-@pytest.mark.parametrize("sentiments", [[0, 2, 4, 4], ["negative", "Neutral", "positive", "4"]])
-def test_columns_text_and_sentiment_are_read(tmp_path, kind, sentiments):
-    frame = pl.DataFrame({"text": ["a, b", "c", "ü", '"d"'], "sentiment": sentiments})
+@pytest.mark.parametrize(
+    ("column", "given", "sentiments"),
+    [
+        ("sentiment", [0, 2, 4, 4], [-1, 0, 1, 1]),
+        ("sentiment", ["negative", "Neutral", "positive", "4"], [-1, 0, 1, 1]),
+        ("label", [0, 1, 1, 1], [-1, 1, 1, 1]),
+    ],
+)
+def test_columns_of_text_and_sentiment_are_read(tmp_path, kind, column, given, sentiments):
+    frame = pl.DataFrame({"text": ["a, b", "c", "ü", '"d"'], column: given})
     path = tmp_path / f"texts.{kind}"
     getattr(frame, f"write_{kind}")(path)
     texts = read_texts(path)
     assert texts.texts.to_list() == ["a, b", "c", "ü", '"d"']
-    assert texts.sentiments.tolist() == [-1, 0, 1, 1]
+    assert texts.sentiments.tolist() == sentiments
     assert texts.source == f"texts of texts.{kind}"
-
-
-def test_labels_of_two_classes_are_sentiments(tmp_path):
-    path = tmp_path / "texts.csv"
-    pl.DataFrame({"label": [0, 1, 1], "text": ["a", "b", "c"]}).write_csv(path)
-    assert read_texts(path).sentiments.tolist() == [-1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["csv", "zip", "parquet"])
