@@ -1,13 +1,11 @@
 import pathlib
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from privcore.exceptions import TransientError
-from workers import patience
 from workers.exceptions import NotEvaluableError
 from workers.labels.parquet import ContentDigest
 from workers.lake.layout import PATIENCE, Lake, may_go_away, open_below, patiently
@@ -62,25 +60,6 @@ def test_what_trying_again_cannot_help_is_raised_at_once(waits, error):
         patiently(failing(1, error), "labels")
     assert waits == []
     assert not may_go_away(error)
-
-
-def test_waits_are_spread_so_that_workers_do_not_come_back_at_once():
-    class Stop(Exception):  # noqa: N818
-        pass
-
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        raise Stop
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(patience, "time", SimpleNamespace(sleep=sleep))
-        for _ in range(20):
-            with pytest.raises(Stop):
-                patiently(failing(1, OSError("away")), "labels")
-    assert len(set(slept)) > 10
-    assert 0.05 <= min(slept) <= max(slept) <= 0.1
 
 
 def test_the_digest_of_content_adds_in_any_order_and_forgets_nothing():

@@ -10,10 +10,20 @@ import pytest
 from privcore.mechanisms import RandomizedResponse
 from tests.support.audits import audited, recorded
 from tests.support.frameworks import probabilities
-from tests.support.lake import BINARY, DAY, EVE, FEATURES, label_path, label_rows, put_labels
+from tests.support.lake import (
+    BINARY,
+    DAY,
+    EVE,
+    FEATURES,
+    edit_manifest,
+    label_path,
+    label_rows,
+    manifest_for,
+    put_labels,
+)  # fmt: skip
 from workers.exceptions import NotEvaluableError
 from workers.lake.checkpoints import read_checkpoint
-from workers.lake.layout import Lake, checkpoint_folder
+from workers.lake.layout import Lake
 from workers.lake.manifest import parse_manifest
 from workers.training.jobs import Recipe, TrainingJob, train
 from workers.training.methods import MultiStage
@@ -39,14 +49,6 @@ def lake(tmp_path):
 def rows(lake):
     stored = pl.read_parquet(label_path(lake, "flights", DAY))
     return stored.select(feature.name for feature in FEATURES)
-
-
-def rewritten(lake, change):
-    """Change the corrected model's manifest."""
-    path = f"{checkpoint_folder('corrected-true', DAY)}/manifest.json"
-    manifest = json.loads(lake.read(path))
-    change(manifest)
-    lake.write(path, json.dumps(manifest).encode())
 
 
 @pytest.mark.paper("observational", "Table 2")
@@ -75,7 +77,7 @@ def test_the_audit_plays_against_the_corrected_model(lake):
     assert corrected.audit.status == plain.audit.status == "evaluated"
     before = corrected.audit
     # The same model file without its correction is another target, with other numbers.
-    rewritten(lake, lambda manifest: manifest.pop("output_correction"))
+    edit_manifest(lake, "corrected-true", DAY, output_correction=None)
     without = audited(lake, model="corrected-true")
     assert without.status == "evaluated"
     assert without.audit_id != before.audit_id
@@ -95,17 +97,16 @@ def test_the_audit_plays_against_the_corrected_model(lake):
         ),
     ],
 )
-def test_a_correction_that_is_not_known_is_refused_by_name(lake, correction, named):
-    rewritten(lake, lambda manifest: manifest.update(output_correction=correction))
-    text = lake.read(f"{checkpoint_folder('corrected-true', DAY)}/manifest.json")
+def test_a_correction_that_is_not_known_is_refused_by_name(correction, named):
+    manifest = manifest_for().model_dump(mode="json") | {"output_correction": correction}
     with pytest.raises(NotEvaluableError, match=named):
-        parse_manifest(text, where="here")
+        parse_manifest(json.dumps(manifest).encode(), where="here")
 
 
 def test_a_correction_that_no_model_can_have_ends_as_a_record(lake):
     # Answers that hardly depend on the label: the flip matrix has no inverse.
     tiny = {"name": "noise_correction", "epsilon": 1e-14, "floor": 0.0}
-    rewritten(lake, lambda manifest: manifest.update(output_correction=tiny))
+    edit_manifest(lake, "corrected-true", DAY, output_correction=tiny)
     checkpoint = read_checkpoint(lake, "corrected-true", DAY)
     with pytest.raises(NotEvaluableError, match="output_correction of corrected-true"):
         probabilities(checkpoint, rows(lake))

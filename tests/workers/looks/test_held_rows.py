@@ -70,20 +70,6 @@ def test_a_column_that_no_hash_reads_or_that_is_named_twice_ends_no_audit(tmp_pa
 
 
 @pytest.mark.slow
-def test_files_and_row_groups_are_nothing_to_the_sketch(tmp_path):
-    """The student's look reads 64 row groups of these 72; the pass reads all rows."""
-    frame = learner(2_000).drop("day")
-    whole = sketched(tmp_path / "whole", learner(2_000), context=CONTEXT)
-    folder = tmp_path / "parts" / f"day={DAY}"
-    folder.mkdir(parents=True)
-    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=5)
-    for place, first in enumerate(range(0, 2_000, 500)):
-        part = shuffled[first : first + 500]
-        part.write_parquet(folder / f"{place}.parquet", row_group_size=28)
-    assert sketched(tmp_path / "parts", frame, context=CONTEXT) == whole is not None
-
-
-@pytest.mark.slow
 def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path):
     """Where it has neither, nothing is known; names that are whole numbers do as text does."""
     frame = learner(800).with_columns(name=pl.int_range(pl.len()) + 2**60)
@@ -98,30 +84,9 @@ def test_a_table_without_context_knows_its_rows_by_their_names(tmp_path):
     assert both == sketched(tmp_path / "table", frame, context=CONTEXT) != by_name
 
 
-@pytest.mark.slow
-def test_rows_that_are_alike_are_known_if_all_come_again(tmp_path):
-    """Some twenty rows, and rows of twelve values: the sketch is a digest of all of them."""
-    plan = PLAN.model_copy(update={"minimum_control_records": 20})
-    few = pl.when(pl.int_range(pl.len()) < 21).then(pl.lit("holdout")).otherwise(pl.lit("train"))
-    for name, change in {
-        "few": {"split": few},
-        "alike": {"age": pl.int_range(pl.len()) % 2},
-    }.items():
-        frame = learner(800).with_columns(**change)
-        found = [
-            sketched(tmp_path / f"{name} {place}", each, plan=plan, context=CONTEXT)
-            for place, each in enumerate([frame, frame[::-1], frame[1:], learner(800, seed=8)])
-        ]
-        assert found[0] == found[1] is not None
-        assert same_holdout(found).tolist()[:2] == [-1, 0]
-        assert same_holdout([found[0], found[3]])[1] == -1
-    same = learner(800).with_columns(age=pl.lit(1.0))
-    assert sketched(tmp_path / "same", same, context=CONTEXT) is None
-
-
 def test_a_checkpoints_night_has_a_sketch_of_its_features(lake):
-    """The label is no part of it, and every secret's record has one."""
-    plan = PLAN.model_copy(update={"seed": 3})
+    """The label is no part of it, not even where it cannot be read."""
+    plan = PLAN.model_copy(update={"seed": 3, "max_bad_records": 400})
 
     def told():
         (wealth,) = run_audit(lake, "good", DAY, plan=plan, executor=InProcess()).wealth
@@ -130,7 +95,7 @@ def test_a_checkpoints_night_has_a_sketch_of_its_features(lake):
     before = told()
     rows = pl.read_parquet(label_path(lake, "flights", DAY))
     label_path(lake, "flights", DAY).unlink()
-    flipped = pl.when(pl.int_range(pl.len()) % 5 == 0).then(1 - pl.col("late"))
-    put_labels(lake, DAY, rows.with_columns(late=flipped.otherwise("late"))[::-1])
+    some = pl.when(pl.int_range(pl.len()) % 5 > 0).then("late")
+    put_labels(lake, DAY, rows.with_columns(late=some)[::-1])
     assert told() == before is not None
     assert np.unique(list(bytes.fromhex(before))).size > 16

@@ -91,9 +91,7 @@ def batch(cities):
 
 def test_frequent_words_are_known_and_rare_ones_are_one():
     student = fitted(sample())
-    assert student.known == (("city 1", "city 0", "city 2"),) or set(student.known[0]) == {
-        "city 0", "city 1", "city 2",
-    }  # fmt: skip
+    assert set(student.known[0]) == {"city 0", "city 1", "city 2"}
     asked = batch(["city 0", "city 2", "rare 50", "never seen", None])
     said = student.probabilities(asked, np.arange(5), np.zeros(5, dtype=np.int64))
     log_odds = np.log(said[:, 0, 1] / said[:, 0, 0])
