@@ -1,4 +1,4 @@
-"""ONNX whose answer about a row depends on other rows, or takes too long, is refused."""
+"""ONNX is refused where its answer is not that of one row, or not what training made."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ from tests.support.onnx_files import ANSWER, ONES, SCORES, onnx_file
 from workers.lake import limits
 from workers.lake.checkpoints import write_checkpoint
 from workers.lake.formats import onnx as onnx_format
-from workers.lake.formats.inputs import InputsRefusedError, inputs_of
+from workers.lake.formats.inputs import InputsRefusedError, ModelInputs, inputs_of
 from workers.lake.layout import Lake
 from workers.lake.manifest import Feature
 from workers.lake.model_sandbox import ModelDescription, ModelRefusedError, describe_model
@@ -157,19 +157,56 @@ def test_whole_numbers_of_64_bits_are_scored_with_all_their_digits(tmp_path):
     assert row.verdict == "violated", row.reason
 
 
-@pytest.mark.parametrize(("number", "refused"), [(2.0**53, False), (2.0**60, True)])
-def test_a_matrix_of_whole_numbers_is_scored_where_doubles_hold_them(number, refused):
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [([1.0, 2.0], ""), ([1.5, 2.0], "cuts off"), ([2.0**53], ""), ([2.0**60], r"above 2\^53")],
+)
+def test_a_matrix_of_whole_numbers_is_scored_where_these_and_doubles_hold_them(numbers, why):
+    """Its whole numbers hid what a model remembers of fractions: 4.25 became 0.18."""
     described = ModelDescription(
         kinds=(None,), names=None, classes=None, class_count=2, takes=(("X", "tensor(int64)"),)
     )
-    manifest = manifest_for(format="onnx")
-    frame = pl.DataFrame({FEATURES[0].name: [number]})
-    if refused:
-        with pytest.raises(InputsRefusedError, match="above 2\\^53"):
-            inputs_of(described, manifest, frame)
-    else:
-        found = inputs_of(described, manifest, frame).frame
-        assert found.rows() == [(int(number),)]
+    frame = pl.DataFrame({FEATURES[0].name: numbers})
+    with pytest.raises(InputsRefusedError, match=why) if why else contextlib.nullcontext():
+        found = inputs_of(described, manifest_for(format="onnx"), frame).frame
+        assert found.rows() == [(int(number),) for number in numbers]
+
+
+@pytest.mark.parametrize(("below", "kept"), [(-3.6e-7, True), (-1e-3, False)])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_forests_share_of_a_little_less_than_nothing_is_none(columns, below, kept):
+    """Forests of 10 or 30 trees, as skl2onnx writes them, were not evaluable."""
+    both = np.array([[below, 1.0 - below, 0.0], [0.25, 0.75, 0.0]])[:, 2 - columns :]
+    content = onnx_file([node("Gather", ["X", "part"], ["Y"], axis=1)], part=np.arange(columns))
+    rows = pl.DataFrame(dict(zip("abc", np.resize(both.T, (3, 2)), strict=True)))
+    onnx_format.answer(content, verb="load", number=0)
+    given = ModelInputs(rows.cast(pl.Float32), matrix=True)
+    said = onnx_format.answer(b"", verb="score", number=0, file=given.file())
+    found = np.frombuffer(said.content).reshape(2, 2)
+    assert bool(found.min() >= 0.0 and found.max() <= 1.0) is kept
+    np.testing.assert_array_equal(found[1], [0.25, 0.75])
+
+
+def of_two_numbers(name: str = "X", kind: int = TensorProto.FLOAT) -> bytes:
+    """Return a file that takes a matrix of two numbers by a name, of a type."""
+    nodes = [node("Cast", [name], ["Z"], to=TensorProto.FLOAT), LAST]
+    return onnx_file(nodes, given={name: (kind, ["rows", 2])})
+
+
+@pytest.mark.parametrize(
+    "before",
+    [of_two_numbers("numbers"), of_two_numbers(kind=TensorProto.DOUBLE)],
+    ids=["name", "type"],
+)
+def test_models_whose_inputs_are_called_otherwise_are_compared(before, tmp_path):
+    """The earlier model was given the target's inputs: a converter's new version ended audits."""
+    lake = Lake(str(tmp_path))
+    for seed, (day, content) in enumerate(((EVE, before), (DAY, of_two_numbers()))):
+        put_labels(lake, day, label_rows(600, seed=seed))
+        manifest = manifest_for(model="good", day=day, features=FEATURES[:2], privacy=declared(4.0))
+        write_checkpoint(lake, manifest.model_dump(), content, format="onnx")
+    row = audited(lake)
+    assert row.status == "evaluated", row.reason
 
 
 @pytest.mark.parametrize(
