@@ -24,6 +24,10 @@ Made = TypeVar("Made")
 
 SPLIT = "split"
 TRAIN, HOLDOUT = "train", "holdout"
+TRAINED = {TRAIN, "training"}
+HELD_OUT = (HOLDOUT, "hold-out", "hold_out", "test", "testing", "valid", "validation", "val", "dev",
+            "eval", "evaluation")  # fmt: skip
+"""Words that people use for splits, in small letters; of those held out, the likelier first."""
 _TABLE = 1 << 16  # values of a label that are looked up in a table
 _SHOWN = 10
 """Classes that a sentence shows."""
@@ -365,10 +369,9 @@ def _is_plain(dtype: pl.DataType) -> bool:
 
 
 _SPLIT_ROWS = 100_000
-_COMMON = {"null", "training", "test", "testing", "valid", "validation", "val", "dev", "eval"}
-_COMMON |= {"evaluation", "hold-out", "hold_out", "hold out", TRAIN, HOLDOUT}
-"""Words that other people use for splits, in small letters. What else stands there may be of a
-person (a column under the wrong name), so the sentence, which is stored, only counts it."""
+_COMMON = {"null", "hold out", *TRAINED, *HELD_OUT}
+"""Words of which a sentence tells. What else stands there may be of a person (a column under the
+wrong name), so the sentence, which is stored, only counts it."""
 
 
 def other_words(root: Lake, partition: Partition) -> str:

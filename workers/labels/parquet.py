@@ -656,7 +656,3 @@ class _Ranges(io.RawIOBase):
     def readable(self) -> bool:
         """Return whether it can be read: yes."""
         return True
-
-    def seekable(self) -> bool:
-        """Return whether it can be sought in: yes."""
-        return True

@@ -276,7 +276,7 @@ class Lake:
         )
 
     def label_file(self, path: str) -> LabelFile:
-        """Return a label file as the lake lists it now."""
+        """Return a file as it is listed now, under the name that is given."""
         return self.patiently(lambda: _label_file(self.files.get_file_info(path)), path)
 
     def first_day(self, model: str) -> dt.date | None:
@@ -359,7 +359,7 @@ def _strange_link(name: str, why: str) -> NotEvaluableError:
 
 
 def _label_file(entry: fs.FileInfo) -> LabelFile:
-    return LabelFile(entry.base_name, int(entry.size or 0), int(entry.mtime_ns or 0))
+    return LabelFile(entry.path, int(entry.size or 0), int(entry.mtime_ns or 0))
 
 
 def folder_of(day: dt.date) -> str:

@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from privcore.exceptions import TerminalError
+from workers.labels.columns import HELD_OUT, TRAINED
 from workers.labels.parquet import Footer, read_footer, read_row_group
 from workers.lake import limits
 from workers.lake.formats import ENDINGS
@@ -37,10 +38,6 @@ _CONTEXT = (
     "then usually proves more"
 )
 _SCALES = {"probability": ("probability", "probabilities"), "log_odds": ("log-odds", "log-odds")}
-_TRAINED = {"train", "training"}
-_HELD = ("holdout", "hold-out", "hold_out", "test", "testing", "valid", "validation", "val", "dev",
-         "eval", "evaluation")  # fmt: skip
-"""Words of splits, in small letters; of those held out, the likelier first."""
 _TRAIN_FLAG = r"((is|in)_)?train(ing|ed)?"
 _HELD_FLAG = r"((is|in)_)?(test|validation)(_?set)?"
 _HINTS = {
@@ -338,8 +335,8 @@ def _held_out_by(name: str, kind: pl.DataType, values: Sequence[Any] | pl.Series
     if kind != pl.String:
         return None
     words = {word.lower(): word for word in values[:_CLASSES] if isinstance(word, str)}
-    held_out = [word for word in _HELD if word in words]
-    return f"{name} = '{words[held_out[0]]}'" if held_out and _TRAINED & words.keys() else None
+    held_out = [word for word in HELD_OUT if word in words]
+    return f"{name} = '{words[held_out[0]]}'" if held_out and TRAINED & words.keys() else None
 
 
 def _propose_zone(draft: Proposal) -> None:

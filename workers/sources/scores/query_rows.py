@@ -13,9 +13,10 @@ a thread of its own, which is left behind where it takes too long.
 
 import contextlib
 import datetime as dt
+import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -63,23 +64,14 @@ def rows_of(name: str, query: str, day: dt.date) -> Iterator[pa.Table]:
         TransientError: it cannot be reached, lets nobody in, or went away.
     """
     opened = _open(name)
-
-    def ask(statement: str, *parameters: Any) -> pa.Table:
-        # Without COPY, which knows no parameters and no cursors.
-        with opened.cursor(adbc_stmt_kwargs={"adbc.postgresql.use_copy": "false"}) as cursor:
-            cursor.execute(statement, parameters or None)
-            return cursor.fetch_arrow_table()
-
+    ask = partial(_ask, name, opened)
     try:
-        for statement in (
-            f"set statement_timeout = {int(limits.DATABASE_SECONDS * 1000)}",
-            "set time zone 'UTC'",
-            "set transaction isolation level repeatable read, read only",
-        ):
-            _in_time(name, ask, statement)
-        _in_time(name, ask, f"declare {_CURSOR} no scroll cursor for\n{query}", day)
+        ask(f"set statement_timeout = {int(limits.DATABASE_SECONDS * 1000)}")
+        ask("set time zone 'UTC'")
+        ask("set transaction isolation level repeatable read, read only")
+        ask(f"declare {_CURSOR} no scroll cursor for\n{query}", day)
         fetch, first = f"fetch forward {limits.DATABASE_BATCH_ROWS} from {_CURSOR}", True
-        while (rows := _in_time(name, ask, fetch)).num_rows or first:
+        while (rows := ask(fetch)).num_rows or first:
             yield rows
             first = False
     except TransientError:
@@ -91,12 +83,18 @@ def rows_of(name: str, query: str, day: dt.date) -> Iterator[pa.Table]:
                 within(_GRACE, opened.close)
 
 
-def _in_time(name: str, ask: Callable[..., pa.Table], *given: Any) -> pa.Table:
+def _ask(name: str, opened: Any, statement: str, *parameters: Any) -> pa.Table:
     """Return the answer, or raise in words what a driver says."""
     import adbc_driver_manager  # noqa: PLC0415
 
+    def asked() -> pa.Table:
+        # Without COPY, which knows no parameters and no cursors.
+        with opened.cursor(adbc_stmt_kwargs={"adbc.postgresql.use_copy": "false"}) as cursor:
+            cursor.execute(statement, parameters or None)
+            return cursor.fetch_arrow_table()
+
     try:
-        return within(limits.DATABASE_SECONDS + _GRACE, partial(ask, *given))
+        return within(limits.DATABASE_SECONDS + _GRACE, asked)
     except TimeoutError:
         raise TransientError(
             f"The database {name} gave no answer within {limits.DATABASE_SECONDS:g} seconds: see "
@@ -199,52 +197,43 @@ def laid_out(
     scratch, name = joining.scratch_folder(), f"the query of the database {tables.database}"
     try:
         with plain_kinds(tables), scratch.create(_FILE) as stream:
-            rows = _write(tables, day, columns, joining, stream)
+            parts = _parts(tables, day, columns, joining)
+            first = next(parts)
+            if not first.num_rows:
+                raise _no_rows(tables, day)
+            with pq.ParquetWriter(stream, first.schema, compression="zstd") as writer:
+                for part in itertools.chain((first,), parts):
+                    writer.write_table(part)
     except OSError as error:
         if not may_go_away(error):
             raise
         raise TransientError(
             f"Storage failed while the rows of {name} were written: try again later."
         ) from None
-    if not rows:
-        raise _no_rows(tables, day)
-    files = (scratch.label_file(_FILE)._replace(name=_FILE),)
+    files = (scratch.label_file(_FILE),)
     return TableDay(scratch, "query", None, files, day_in_files=False, called=name)
 
 
-def _write(
-    tables: ScoreTables,
-    day: dt.date,
-    columns: Collection[str],
-    joining: JoinContext,
-    stream: pa.NativeFile,
-) -> int:
-    """Write the asked columns of all rows, and return how many rows there are."""
-    needed = [(name, "scores in the settings") for name in columns]
-    count, size, writer = 0, 0, None
-    try:
-        for table in rows_of(str(tables.database), str(tables.query), day):
-            check_columns(table.column_names, _subject(tables), needed)
-            joining.check_deadline(
-                f"the query of the database {tables.database} had given all rows: begin earlier, "
-                "or make it faster"
+def _parts(
+    tables: ScoreTables, day: dt.date, columns: Collection[str], joining: JoinContext
+) -> Iterator[pa.Table]:
+    """Yield the asked columns of all rows, of kinds that Parquet has; one table at least."""
+    size, needed = 0, [(name, "scores in the settings") for name in columns]
+    for table in rows_of(str(tables.database), str(tables.query), day):
+        check_columns(table.column_names, _subject(tables), needed)
+        joining.check_deadline(
+            f"the query of the database {tables.database} had given all rows: begin earlier, or "
+            "make it faster"
+        )
+        rows = stored(tables, table.select(columns))
+        yield rows
+        size += rows.nbytes
+        if size > limits.QUERY_BYTES:
+            raise NotEvaluableError(
+                Reason.TOO_LARGE,
+                f"{_subject(tables)} returns more than {limits.QUERY_BYTES:,} bytes: return the "
+                "day's rows alone, with short text.",
             )
-            rows = stored(tables, table.select(columns))
-            if writer is None:
-                writer = pq.ParquetWriter(stream, rows.schema, compression="zstd")
-            if rows.num_rows:
-                writer.write_table(rows)
-            count, size = count + rows.num_rows, size + rows.nbytes
-            if size > limits.QUERY_BYTES:
-                raise NotEvaluableError(
-                    Reason.TOO_LARGE,
-                    f"{_subject(tables)} returns more than {limits.QUERY_BYTES:,} bytes: return "
-                    "the day's rows alone, with short text.",
-                )
-    finally:
-        if writer is not None:
-            writer.close()
-    return count
 
 
 def stored(tables: ScoreTables, table: pa.Table) -> pa.Table:

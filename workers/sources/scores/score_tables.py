@@ -169,16 +169,11 @@ class ScoreTables(DayTable):
         return {role: part for role, part in self._parts.items() if isinstance(part, OtherTable)}
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """Roles of the tables: `label`, `target`, `proxy`."""
-        return tuple(self._parts)
-
-    @property
     def _parts(self) -> dict[str, Scores]:
         return {"label": self.label, "target": self.target, "proxy": self.proxy}
 
     def columns_of(self, role: str) -> tuple[str, ...]:
-        """Return the columns of one of the `roles`."""
+        """Return the columns of the `label`, the `target` or the `proxy`."""
         part = self._parts[role]
         column = part.column if isinstance(part, OtherTable) else part
         return (column,) if isinstance(column, str) else tuple(column)
@@ -196,12 +191,8 @@ class ScoreTables(DayTable):
         """
         roles, kinds = [role], dict[str, str]()
         if not role:
-            rule, roles = (
-                self.holdout_rule,
-                [each for each in self.roles if each not in self.others],
-            )
-            kinds = dict.fromkeys((rule.column, *also), TEXT)
-            kinds |= dict.fromkeys(self.context, FEATURE)
+            rule, roles = self.holdout_rule, [one for one in self._parts if one not in self.others]
+            kinds = dict.fromkeys((rule.column, *also), TEXT) | dict.fromkeys(self.context, FEATURE)
             kinds[rule.column] = TEXT if rule.value is None else FLAG
         for each in roles:
             kinds |= dict.fromkeys(self.columns_of(each), FLAG if each == "label" else NUMBER)

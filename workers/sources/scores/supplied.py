@@ -329,7 +329,7 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
         settled = dict(kinds) | dict.fromkeys(text, TEXT)
         for file in found.files:
             _written(found.root, file, settled, scratch, joining)
-    files = tuple(scratch.label_file(file.name)._replace(name=file.name) for file in found.files)
+    files = tuple(scratch.label_file(file.name) for file in found.files)
     return TableDay(scratch, found.kind, None, files, found.day_in_files, called=found.name)
 
 

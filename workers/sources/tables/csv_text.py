@@ -5,6 +5,7 @@ records and persons stay text, so that leading zeros count. Only features may be
 where every value of the column is one as a program writes it, and text otherwise.
 """
 
+import csv
 import io
 import re
 from typing import Any
@@ -98,18 +99,15 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
     if not header:
         raise _RefusedError("has no first line with the names of its columns: write one")
     names = _names(content, separator.decode())
-    twice = sorted(
-        {name for name in names if names.count(name) > 1 and (not kinds or name in kinds)}
-    )
-    if twice:
-        raise _RefusedError(f"has several columns {twice[0]!r}: write one")
-    missing = [name for name in kinds or () if name not in names]
-    if missing:
-        raise _RefusedError(
-            f"has no column {missing[0]!r}: correct scores in the settings, or write it; it has "
-            f"{', '.join(names[:_SHOWN])}"
-        )
     wanted = names if kinds is None else list(kinds)
+    for name in wanted:
+        if names.count(name) > 1:
+            raise _RefusedError(f"has several columns {name!r}: write one")
+        if name not in names:
+            raise _RefusedError(
+                f"has no column {name!r}: correct scores in the settings, or write it; it has "
+                f"{', '.join(names[:_SHOWN])}"
+            )
     table = _parsed(content, wanted, separator.decode())
     if b'\\"' in content:
         _check_same(table, content, separator.decode(), "a backslash before a quotation mark")
@@ -159,7 +157,7 @@ def _parsed(
             ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=wanted,
-                column_types=dict.fromkeys(wanted, pa.string()),
+                default_column_type=pa.string(),
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
@@ -171,17 +169,8 @@ def _parsed(
 
 def _names(content: bytes, separator: str) -> list[str]:
     """Return the names in the first row, which may be quoted."""
-    try:
-        with pa.csv.open_csv(
-            pa.BufferReader(content[: limits.CSV_ROW_BYTES]),
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=limits.CSV_ROW_BYTES),
-            parse_options=pa.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
-            ),
-        ) as reader:
-            return list(reader.schema.names)
-    except pa.ArrowInvalid as error:
-        raise _RefusedError(_why(str(error), [])) from None
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="")
+    return next(csv.reader(text, delimiter=separator))
 
 
 def _why(said: str, wrong: list[Any]) -> str:

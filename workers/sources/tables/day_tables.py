@@ -235,10 +235,6 @@ class DayTable(TablePlace):
         midnight = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         return midnight + dt.timedelta(hours=self.cutoff_hours)
 
-    def meaning(self) -> dict[str, Any]:
-        """Return all that changes a number, and nothing of where the table lies."""
-        return self.model_dump(mode="json", exclude=WHERE)
-
 
 @dataclass(frozen=True, slots=True)
 class DayRows:

@@ -129,7 +129,7 @@ def files_of_rows(root: Lake, only: str | None = None) -> list[LabelFile]:
         NotEvaluableError: there is none, the folder is a table format's, or cannot be read.
     """
     if only is not None:
-        return [root.label_file(only)._replace(name=only)]
+        return [root.label_file(only)]
     files = root.files_below("")
     refuse_table_format(root, "", files)
     shown = [
@@ -353,7 +353,7 @@ def look(table: str, *, catalog: str | None = None, day: str | None = None) -> T
             last[name] = max(last.get(name, (value, path)), (value, path))
     asked = [name for name in (day, *said.by, *last) if name in last]
     path = last[asked[0]][1] if asked else max(said.files)
-    file = said.root.label_file(path)._replace(name=path)
+    file = said.root.label_file(path)
     with _as_parquet(said.root, file, rows=_ROWS) as (root, name, said_by_csv):
         sample = _frame(next(_tables(root, name, rows=_ROWS)))
     newest = {name: dt.date.fromisoformat(value) for name, value in said_by_csv.items()}
