@@ -95,12 +95,8 @@ def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
         NotEvaluableError: there is no such table or day, or no mark that it is complete.
     """
     if labels.ready is not None:
-        folder, name = split_day_path(labels.ready, model, day)
-        if not Lake(folder).has(name):
-            raise NotEvaluableError(
-                Reason.MISSING_LABELS,
-                f"The labels of {model} for {day} are not complete: {folder}/{name} is missing.",
-            )
+        lacking = f"The labels of {model} for {day} are not complete"
+        _file_at(labels.ready, model, day, Reason.MISSING_LABELS, lacking)
     return without_csv(find_day(labels, day))
 
 
@@ -202,27 +198,31 @@ def find_model_file(paths: CheckpointPaths, model: str, day: dt.date) -> PlacedM
         NotEvaluableError: there is none, or no mark that it is complete.
     """
     check_name("model", model)
+    lacking = f"There is no complete checkpoint of {model} for {day}"
     if paths.registered:
         address = day_path(paths.path, model, day)
         found = find_registered(address, paths.artifacts or ())
         if found is None:
             raise NotEvaluableError(
                 Reason.MISSING_TARGET,
-                f"There is no complete checkpoint of {model} for {day}: the MLflow registry has no "
-                f"{address} that is ready; set the alias when the day's model is registered.",
+                f"{lacking}: the MLflow registry has no {address} that is ready; set the alias "
+                "when the day's model is registered.",
             )
         return PlacedModel(**dataclasses.asdict(found), day=day)
-    for template in (paths.path, paths.ready):
-        if template is None:
-            continue
-        folder, name = split_day_path(template, model, day)
-        if not Lake(folder).has(name):
-            raise NotEvaluableError(
-                Reason.MISSING_TARGET,
-                f"There is no complete checkpoint of {model} for {day}: {folder}/{name} is "
-                "missing.",
-            )
-    return PlacedModel(*split_day_path(paths.path, model, day), day=day)
+    place = _file_at(paths.path, model, day, Reason.MISSING_TARGET, lacking)
+    if paths.ready is not None:
+        _file_at(paths.ready, model, day, Reason.MISSING_TARGET, lacking)
+    return PlacedModel(*place, day=day)
+
+
+def _file_at(
+    template: str, model: str, day: dt.date, reason: Reason, lacking: str
+) -> tuple[str, str]:
+    """Return the folder and the name of a day's file; `lacking` begins the sentence of none."""
+    folder, name = split_day_path(template, model, day)
+    if not Lake(folder).has(name):
+        raise NotEvaluableError(reason, f"{lacking}: {folder}/{name} is missing.")
+    return folder, name
 
 
 def find_earlier(

@@ -7,7 +7,6 @@ where every value of the column is one as a program writes it, and text otherwis
 
 import csv
 import io
-import re
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +32,6 @@ _WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 _FLAG = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DAY = r"^[0-9]{4}-?[0-9]{2}-?[0-9]{2}$"
-_LONE_RETURN = re.compile(rb"\r(?!\n)")
 _SEPARATORS = (b",", b";", b"\t")
 _PACKED = {"gz": "gzip", "zst": "zstd"}
 _SHOWN, _GROUP_ROWS = 20, 1 << 20
@@ -110,28 +108,20 @@ def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
             )
     table = _parsed(content, wanted, separator.decode())
     if b'\\"' in content:
-        _check_same(table, content, separator.decode(), "a backslash before a quotation mark")
-    if b"\n" in content and _LONE_RETURN.search(content):
-        plain = _LONE_RETURN.sub(b" ", content)
-        _check_same(table, plain, separator.decode(), "a carriage return within a line")
+        _check_backslashes(table, content, separator.decode())
     return table
 
 
-def _check_same(table: pa.Table, content: bytes, separator: str, what: str) -> None:
-    """Refuse text of which other readers take other values, or another number of rows.
-
-    A carriage return within quotation marks is a value's, and no end of a line.
-    """
-    escape = "\\" if "backslash" in what else False
+def _check_backslashes(table: pa.Table, content: bytes, separator: str) -> None:
+    """Refuse text of which readers take other values that hold a backslash for an escape."""
     try:
-        other = _parsed(content, table.column_names, separator, escape=escape)
-        same = other.equals(table) if escape else other.num_rows == table.num_rows
+        same = _parsed(content, table.column_names, separator, escape="\\").equals(table)
     except _RefusedError:
         same = False
     if not same:
         raise _RefusedError(
-            f"holds {what}, so that readers such as Spark and polars take other rows or values: "
-            "write a quotation mark within a field twice, and lines that end in one way"
+            "holds a backslash before a quotation mark, so that readers such as Spark take other "
+            "rows or values: write a quotation mark within a field twice"
         )
 
 

@@ -291,14 +291,12 @@ def _ask(place: TablePlace, question: str, **about: Any) -> tuple[Lake, dict[str
 
 def _listed(root: Lake, names: list[str], place: TablePlace) -> tuple[LabelFile, ...]:
     """Return files with the sizes and times that storage gives them now."""
-    files = []
-    names = sorted(names)
-    once = {posixpath.normpath(name) for name in names}
-    if len(once) < len(names):
+    files, names = [], sorted(names)
+    if len(set(names)) < len(names):
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,
-            f"{place.table} lists a file twice, under two spellings of its path or in two of its "
-            "manifests, so that its rows would count twice: write the table anew.",
+            f"{place.table} lists a file twice, so that its rows would count twice: write the "
+            "table anew.",
         )
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]

@@ -173,7 +173,6 @@ def renamed(names: str) -> bytes:
     ("content", "expected"),
     [
         (renamed('"x\\"'), "a backslash before a quotation mark"),
-        ("\r".join(["\n".join(csv_lines()), *csv_lines()[1:9]]).encode(), "a carriage return"),
         (renamed('"say ""x"", ok"'), "4.9"),
         (renamed("C:\\x"), "4.9"),
         (renamed('"two\nlines"'), "4.9"),
@@ -183,7 +182,7 @@ def renamed(names: str) -> bytes:
     ],
 )
 def test_csv_of_which_readers_take_other_rows_is_refused(tmp_path, content, expected):
-    """Spark takes a backslash for an escape, and polars passes over a carriage return."""
+    """Spark takes a backslash for an escape."""
     assert expected in reason_or_bound(put_csv(tmp_path, content))
 
 

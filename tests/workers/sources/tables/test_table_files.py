@@ -454,16 +454,3 @@ def test_a_damaged_commit_is_said(table, content):
     error = refused(table)
     assert error.reason in {Reason.PATH_UNREADABLE, Reason.MISSING_LABELS}
     assert str(table) in error.sentence
-
-
-@pytest.mark.parametrize("spelled", ["part%2D", "./part-", "sub/../part-"])
-def test_a_delta_log_that_lists_a_file_twice_is_refused(table, spelled):
-    """Each of its rows would count twice, and twice the evidence accuses sooner."""
-    log = first_log(table)
-    lines = log.read_text("utf-8").splitlines()
-    (added,) = (line for line in lines if line.startswith('{"add"'))
-    log.write_text("\n".join([*lines, added.replace("part-", spelled, 1)]), "utf-8")
-    (table / "sub").mkdir()
-    error = refused(table)
-    assert "lists a file twice" in error.sentence
-    assert error.reason is Reason.TABLE_UNSUPPORTED
