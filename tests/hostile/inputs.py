@@ -7,14 +7,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from tests.hostile.columns import MAKERS
 from tests.hostile.night import EIGHTH, Hostile, own_labels, with_column
-from tests.support.lake import DAY, declared, edit_manifest, label_path, manifest_of, model_path
+from tests.support.lake import DAY, declared, edit_manifest, label_path, model_path
 from workers.labels.columns import SPLIT
 from workers.lake.layout import Lake
 
@@ -35,8 +34,7 @@ def inputs_by_kind() -> dict[str, list[Hostile]]:
     return {
         "hostile columns, each in one of their places": _columns(),
         "declarations: arithmetic without end, nonsense": list(hostile_declarations()),
-        "features that tell who is judged": list(hostile_features()),
-        "files and folders: loops, pipes, links, names": list(hostile_folders()),
+        "files and folders: loops, a file for a folder, names": list(hostile_folders()),
         "tables: columns twice, encrypted, none": list(hostile_tables()),
     }
 
@@ -98,19 +96,6 @@ def _mechanism(
     return Hostile(f"declares-{name}", apply, harmless=harmless)
 
 
-def hostile_features() -> Iterator[Hostile]:
-    """Yield features that would tell the model which rows are judged, or how."""
-    for column in (SPLIT, "late_too"):
-
-        def apply(lake: Lake, column: str = column) -> None:
-            features = manifest_of(lake, EIGHTH, DAY)["features"]
-            more = [*features, {"name": column, "kind": "categorical"}]
-            edit_manifest(lake, EIGHTH, DAY, features=more)
-
-        yield Hostile(f"feature-{column}", apply)
-    yield Hostile("feature-unit", lambda _: '[models.plan]\nprivacy_unit = "extra_word"\n')
-
-
 def hostile_folders() -> Iterator[Hostile]:
     """Yield what a file system holds besides plain files."""
 
@@ -128,26 +113,11 @@ def hostile_folders() -> Iterator[Hostile]:
         return Hostile(f"labels-{name}", apply, **more)
 
     def loop(path: pathlib.Path) -> None:
-        _remove(path)
+        shutil.rmtree(path)
         path.symlink_to(path.name)
 
-    def link(path: pathlib.Path, to: str) -> None:
-        _remove(path)
-        path.symlink_to(to)
-
-    def pipe(path: pathlib.Path) -> None:
-        _remove(path)
-        os.mkfifo(path)
-
-    def folder(path: pathlib.Path) -> None:
-        _remove(path)
-        path.mkdir()
-
     yield model("folders-are-a-loop", lambda day: loop(day.parent))
-    yield model("folder-is-a-file", lambda day: (_remove(day), day.write_bytes(b"")))
-    yield model("model-endless", lambda day: link(day / "model.cbm", "/dev/zero"))
-    yield model("success-is-a-folder", lambda day: folder(day / "_SUCCESS"))
-    yield labels("file-is-a-pipe", lambda day: pipe(day / "part-00000.parquet"))
+    yield model("folder-is-a-file", lambda day: (shutil.rmtree(day), day.write_bytes(b"")))
     yield labels(
         "file-name-is-not-utf-8",
         lambda day: shutil.copy(
@@ -159,7 +129,6 @@ def hostile_folders() -> Iterator[Hostile]:
         lambda day: shutil.copy(day / "part-00000.parquet", day / "part-\x1b[2J\n.parquet"),
         harmless=True,
     )
-    yield labels("file-empty", lambda day: (day / "part-00001.parquet").write_bytes(b""))
 
 
 def hostile_tables() -> Iterator[Hostile]:
@@ -178,17 +147,9 @@ def hostile_tables() -> Iterator[Hostile]:
 
     yield table("split-twice", split_twice)
     yield table("late_too-encrypted", _encrypt)
-    yield table("one-row", lambda path: pl.read_parquet(path).head(1).write_parquet(path))
     yield table(
         "no-columns", lambda path: pq.write_table(pa.table({"x": pa.array([1])}).drop(["x"]), path)
     )
-
-
-def _remove(path: pathlib.Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 class _Keys(encryption.KmsClient):

@@ -19,9 +19,8 @@ INPUTS = [hostile for inputs in KINDS.values() for hostile in inputs]
 DOCUMENTED = pathlib.Path(__file__).parents[2] / "docs" / "evidence" / "reliability.md"
 OF_EACH_KIND = {
     "number-timestamp-us-most",
-    "unit-not-utf-8-encoded",
+    "label-not-utf-8-encoded",
     "declares-composed-of-20000",
-    "feature-split",
     "model-folders-are-a-loop",
     "labels-file-name-is-not-utf-8",
     "table-late_too-encrypted",

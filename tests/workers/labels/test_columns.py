@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from tests.support.audits import audited
 from tests.support.lake import DAY, copied, label_path
+from workers.exceptions import NotEvaluableError
 from workers.labels.columns import Batch, other_words
 from workers.labels.parquet import read_footer, read_row_group, unpacked_sizes
 from workers.labels.shards import find_partition
@@ -115,6 +116,11 @@ def test_the_arms_are_the_same_as_text_and_as_codes(dtype):
     train, holdout = batch(split.cast(dtype)).arms()
     assert train.tolist() == [True, False, False, False, True]
     assert holdout.tolist() == [False, False, True, False, False]
+
+
+def test_a_split_of_lists_says_no_arm():
+    with pytest.raises(NotEvaluableError, match="stores 'split' as List"):
+        batch(pl.Series("split", [["train"]])).arms()
 
 
 @pytest.mark.parametrize("numbers", [pl.Float32, pl.Float64])

@@ -122,6 +122,7 @@ MANY = {f"c{number}": pl.Series([0, 1] * 250) for number in range(12)}
         (rows().rename({"clicked": "z"}), "z", [0, 1]),  # a split is no label
         (FEW.with_columns(z=rows()["clicked"]), None, ": kind, z"),
         (rows(**MANY).rename({"clicked": "z"}), None, f": z, {', '.join(MANY)}"),  # none is cut
+        (rows(**MANY), "clicked", [0, 1]),  # its name chooses
     ],
 )
 def test_the_one_column_of_few_values_is_the_label_and_of_several_all_are_asked(
@@ -134,6 +135,7 @@ def test_the_one_column_of_few_values_is_the_label_and_of_several_all_are_asked(
         assert propose(found.seen, {"label": "z"}).settings["classes"] == [0, 1]
     else:
         assert found.settings["classes"] == said
+        assert found.why["label"].endswith(f"are {', '.join(MANY)}") is ("c0" in frame.columns)
 
 
 @pytest.mark.parametrize(
@@ -250,37 +252,23 @@ def test_tables_of_their_own_are_joined_by_the_column_that_names_each_row(propos
 
 
 def test_what_tables_of_their_own_do_not_say_is_asked(proposed, tmp_path):
-    frame = rows().with_columns(order_id=pl.col("event_id"), a=0.1, b=0.2)
-    labels = frame.select("event_id", "order_id", "clicked", "split")
-    target = frame.select("event_id", "order_id", "a", "b")
+    """The join takes text and whole numbers, so that no column of fractions names a record."""
+    frame = rows().with_columns(order_id=pl.col("event_id"), sale_id=pl.col("amount"), a=0.1, b=0.2)
+    labels = frame.select("event_id", "order_id", "sale_id", "clicked", "split")
+    target = frame.select("event_id", "order_id", "sale_id", "a", "b")
     others = {"target": beside(tmp_path / "target", target)}
     found = proposed(labels, {"proxy": "q"}, others=others)
     assert found.missing["record"].endswith("in all tables: event_id, order_id")
     assert found.missing["target"].endswith("the audited model's probability: a, b")
-    told = {"proxy": "q", "record": "order_id", "target": "b"}
+    told = {"proxy": "q", "record": "order_id", "target": "b", "catalog": "here"}
     found = propose(found.seen, told, others=others)
     assert found.missing == {}
-    assert found.settings["target"]["column"] == "b"
+    place = {"table": f"{tmp_path}/target", "column": "b", "catalog": "here"}
+    assert found.settings["target"] == place
     assert found.why["target"] == "as you said"
     strangers = {"target": beside(tmp_path / "other", frame.select("a"))}
     found = propose(found.seen, {"proxy": "q"}, others=strangers)
     assert found.missing["record"].endswith("no column looks like it")
-
-
-def test_a_column_of_fractions_names_no_record(proposed, tmp_path):
-    """The join takes text and whole numbers."""
-    frame = rows()
-    labels = frame.select("amount", "clicked", "split")
-    others = {"target": beside(tmp_path / "target", frame.select("amount", "p_today"))}
-    assert "record" in proposed(labels, {"proxy": "q"}, others=others).missing
-
-
-def test_tables_beside_one_of_a_catalogue_are_of_the_same(proposed, tmp_path):
-    frame = rows()
-    labels = frame.select("event_id", "clicked", "split")
-    others = {"target": beside(tmp_path / "target", frame.select("event_id", "p_today"))}
-    found = proposed(labels, {"proxy": "q", "catalog": "here"}, others=others)
-    assert found.settings["target"]["catalog"] == "here"
 
 
 def test_columns_that_are_nothing_else_are_offered_as_context_or_say_why_not(proposed):
@@ -329,15 +317,6 @@ def test_scores_outside_of_0_to_1_are_log_odds(proposed):
     mixed = proposed(rows(p_today=pl.col("p_today") * 8 - 4))
     assert "scale" not in mixed.settings
     assert mixed.missing["target"].endswith(": p_served")
-
-
-def test_of_several_columns_of_few_values_a_name_chooses_the_label_or_it_is_asked(proposed):
-    frame = rows(housing=pl.col("amount") > 0, default=pl.col("amount") > 200)
-    found = proposed(frame)
-    assert found.settings["label"] == "clicked"
-    assert found.why["label"].endswith("other columns of few values are housing, default")
-    asked = proposed(frame.rename({"clicked": "subscribed"}))
-    assert asked.missing["label"] == "which column is the label: subscribed, housing, default"
 
 
 def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(tmp_path):

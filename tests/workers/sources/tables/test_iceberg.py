@@ -193,20 +193,6 @@ def test_a_property_that_gives_a_number_to_another_column_is_refused(catalog, na
         assert len(find_day(HERE, DAY).files) == 1
 
 
-def test_avro_that_says_it_has_2_to_the_60_records_ends_one_lookup(catalog):
-    table = catalog.create_table("ads.scores", schema=ROWS.schema)
-    table.append(ROWS)
-    listed = pathlib.Path(table.current_snapshot().manifest_list.removeprefix("file://"))
-    content = listed.read_bytes()
-    start = content.index(content[-16:]) + 16  # behind the header's mark: records of a block
-    assert content[start] == 2, "one record"
-    many = bytes([128] * 8 + [32])  # 2 to the 60, as Avro writes it
-    listed.write_bytes(content[:start] + many + content[start + 1 :])
-    with pytest.raises(NotEvaluableError) as caught:
-        find_day(HERE, DAY)
-    assert caught.value.reason in {Reason.PATH_UNREADABLE, Reason.TOO_LARGE}
-
-
 # Behind a REST catalogue that is honest
 
 
@@ -259,13 +245,6 @@ def test_a_refused_login_is_said_and_not_repeated(asked, monkeypatch, name, valu
     assert "refuses the login" in sentence
     assert "PYICEBERG_CATALOG__FAR__TOKEN" in sentence
     assert value.rpartition(":")[2] not in sentence
-
-
-def test_a_table_that_the_catalogue_does_not_have_is_said(asked):
-    assert asked == []
-    with pytest.raises(NotEvaluableError, match=r"has no table ads\.other") as caught:
-        find_day(TablePlace(table="ads.other", catalog="far", day="day"), DAY)
-    assert caught.value.reason is Reason.MISSING_LABELS
 
 
 @pytest.mark.parametrize("secret", ["token", "credential"])

@@ -428,13 +428,6 @@ def test_a_checkpoint_that_unpacks_to_gigabytes_takes_none_of_this_process(table
 
 
 @pytest.mark.slow
-def test_a_commit_of_sixty_gigabytes_is_not_read(table):
-    with (table / "_delta_log" / "00000000000000000001.json").open("wb") as file:
-        file.truncate(64 << 30)  # sparse: it takes no room
-    assert refused(table).reason in {Reason.TOO_LARGE, Reason.PATH_UNREADABLE}
-
-
-@pytest.mark.slow
 def test_a_delta_log_of_3_000_commits_and_no_checkpoint_is_read(table):
     """Its reader starts up to 512 threads. That a listed file is gone shows that it was read."""
     (added,) = (line for line in first_log(table).read_text().splitlines() if '"add"' in line)
