@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import logit, softmax
 
 from flows.study.exam_worlds import Drawn as Arm
 from flows.study.exam_worlds import both, drawn, response
@@ -121,7 +121,7 @@ class Unread:
         target, truth = scores.copy(), scores.copy()
         target[rows, which] += shown
         truth[rows, which] += true
-        proxy, target, truth = (_softmax(each) for each in (scores, target, truth))
+        proxy, target, truth = (softmax(each, axis=1) for each in (scores, target, truth))
         unit = random.random((records, 1))
         labels = (unit >= truth.cumsum(axis=1)[:, :-1]).sum(axis=1)
         return (target, proxy, labels), np.column_stack([scores, which, place])
@@ -153,11 +153,6 @@ def proxy_off(arm: WithFeatures, random: Random, *, knows: float = 0.0) -> WithF
     target, proxy, labels, features = arm
     off = 0.4 * random.normal(size=len(labels)) + knows * (2 * labels - 1)
     return target, both(logit(proxy[:, 1]) + off), labels, features
-
-
-def _softmax(scores: Numbers) -> Numbers:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 FIRST = Unread(

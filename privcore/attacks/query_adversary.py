@@ -311,16 +311,15 @@ class Adversary:
         if not self.rule.tells_side:
             return self._counts_by_windows(predicates, most)
         low, high = np.zeros_like(most), most.copy()
-        for step in range(2 + int(most.max(initial=1)).bit_length()):
-            open_ = np.flatnonzero(low < high)
-            if not open_.size:
-                break
+        step = 0
+        while (open_ := np.flatnonzero(low < high)).size:
             if step == 0:
                 middle = low[open_]
             elif step == 1:
                 middle = high[open_] - 1
             else:
                 middle = (low[open_] + high[open_]) // 2
+            step += 1
             more = self.exceeds(predicates.take(open_), middle)
             low[open_] = np.where(more, middle + 1, low[open_])
             high[open_] = np.where(more, high[open_], middle)
@@ -343,10 +342,7 @@ class Adversary:
         low, high = np.zeros_like(most), np.zeros_like(most)
         low[found] = width * place[noisy[first]] + 1
         high[found] = np.minimum(low[found] + width - 1, most[found])
-        for _ in range(width.bit_length()):
-            open_ = np.flatnonzero(low < high)
-            if not open_.size:
-                break
+        while (open_ := np.flatnonzero(low < high)).size:
             middle = (low[open_] + high[open_]) // 2
             upper = middle + self.k < self.records
             thresholds = np.where(upper, middle + self.k, middle - self.k)
