@@ -187,23 +187,22 @@ def _run() -> None:
     try:
         code = app(standalone_mode=False, prog_name="privaudit")
     except _UsageError as error:
-        with _ignore_closed_output():
-            _print_usage(error)
+        _print_usage(error)
         code = _USAGE
     except typer.Abort:
         code = _INTERRUPTED
     except BaseException as error:
         if not is_failure(error):
             raise
-        with _ignore_closed_output():
-            _print_error(error)
+        _print_error(error)
         code = _USAGE if isinstance(error, WrongUsageError) else _ERROR
-    with _ignore_closed_output():
-        if code == _INTERRUPTED:
-            typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
+    try:
         sys.stdout.flush()
-    if code == _INTERRUPTED:  # Ray's threads may still crash an interpreter that ends
-        os._exit(_INTERRUPTED)
+    except OSError:  # a full disk: the exit code says the same without these words
+        _lead_nowhere(sys.stdout)
+    if code == _INTERRUPTED:
+        typer.echo(f"privaudit: interrupted. {_AGAIN}", err=True)
+        os._exit(_INTERRUPTED)  # Ray's threads may still crash an interpreter that ends
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -214,16 +213,6 @@ def _print_error(error: BaseException) -> None:
         return
     where = "" if isinstance(error, AuditError) else " (privaudit --debug shows where)."
     typer.echo(f"privaudit: {plain_text(in_one_sentence(error))}{where}", err=True)
-
-
-@contextlib.contextmanager
-def _ignore_closed_output() -> Iterator[None]:
-    """Printing may find a closed pipe or a full disk; the exit code says the same without it."""
-    try:
-        yield
-    except OSError:
-        for stream in (sys.stdout, sys.stderr):
-            _lead_nowhere(stream)
 
 
 def _print_usage(error: Exception) -> None:

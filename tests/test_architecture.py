@@ -409,13 +409,13 @@ def test_no_file_names_a_package_index():
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_762,
-    "flows/commands": 3_730,
-    "flows/learn": 473,
+    "flows": 1_751,
+    "flows/commands": 3_733,
+    "flows/learn": 451,
     "flows/notify": 1_001,
     "flows/publication": 202,
-    "flows/report": 1_517,
-    "flows/run": 1_493,
+    "flows/report": 1_460,
+    "flows/run": 1_490,
     "flows/study": 4_455,
     "privcore": 231,
     "privcore/attacks": 7_436,
@@ -424,7 +424,7 @@ MOST_LINES = {
     "privcore/mechanisms": 1_516,
     "privcore/publication": 691,
     "privcore/upper_bounds": 1_597,
-    "tests": 60_715,
+    "tests": 60_595,
     "workers": 2_480,
     "workers/audit": 3_511,
     "workers/datasets": 682,

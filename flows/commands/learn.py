@@ -107,12 +107,15 @@ def explain(
         }
         typer.echo(json_text(content))
         return
-    out = console()
-    out.print(words.guarantee_sentence(promised), highlight=False)
-    print_table(words.answers_table(answers), out)
-    for answer in answers:
-        if answer.sentence:
-            out.print(f"- {answer.sentence}", highlight=False)
+    from flows.commands.terminal_tables import text_table
+
+    out, theorems = console(), list(dict.fromkeys(answer.source for answer in answers))
+    columns = [("the most that any attacker can achieve", False), ("", True), ("by", True)]
+    rows = [(one.subject, one.text, str(theorems.index(one.source) + 1)) for one in answers]
+    say(words.guarantee_sentence(promised))
+    print_table(text_table(columns, rows), out)
+    say(*(f"{place} {theorem}" for place, theorem in enumerate(theorems, 1)))
+    say(*(f"- {answer.sentence}" for answer in answers if answer.sentence))
 
 
 def _explain_audit(audit_id: str, config: ConfigOption, *, as_json: bool) -> None:

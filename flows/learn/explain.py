@@ -6,9 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
 from privcore.exceptions import InvalidInputError
 from privcore.guarantees import Relation, mechanism_from_manifest
 from privcore.rounding import down, exact, percent_up, significant_up, up
@@ -98,25 +95,6 @@ def explain(
         return [_success(promised, prior), _advantage(promised, prior), protecting]
     secrets = (_protecting(promised, name, prior) for name, prior in SECRETS.items())
     return [*_usual(promised), *secrets]
-
-
-def answers_table(answers: Sequence[Answer]) -> Table:
-    """Return the answers as a table, with their theorems as footnotes."""
-    sources = list(dict.fromkeys(answer.source for answer in answers))
-    table = Table(
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-        caption="\n".join(f"{place} {source}" for place, source in enumerate(sources, 1)),
-        caption_justify="left",
-    )
-    table.add_column("the most that any attacker can achieve", no_wrap=True)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("by", style="dim")
-    for answer in answers:
-        place = str(sources.index(answer.source) + 1)
-        table.add_row(escape(answer.subject), answer.text, place)
-    return table
 
 
 def guarantee_sentence(promised: Promised) -> str:

@@ -2,8 +2,7 @@
 
 import datetime as dt
 import itertools
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,6 @@ from flows.next_steps import Card, card_of, rank_of
 from privcore.lower_bounds.verdicts import Verdict
 from workers.plain_text import plain_text
 from workers.warehouse.nights_together import AuditedNight
-from workers.warehouse.schema import AuditRow
 from workers.warehouse.table_row import typed_rows
 
 Figure = Callable[[AuditedNight], float | None]
@@ -49,16 +47,6 @@ class History:
         """The records that came to a bound."""
         return tuple(night for night in self.nights if night.epsilon_lower is not None)
 
-    @property
-    def unevaluated(self) -> tuple[AuditedNight, ...]:
-        """The records that came to none."""
-        return tuple(night for night in self.nights if night.epsilon_lower is None)
-
-    @property
-    def control_leaks(self) -> tuple[AuditedNight, ...]:
-        """The records on whose day the control game proved a leak of its own."""
-        return tuple(night for night in self.nights if control_leaks(night))
-
     def since(self, days: int) -> "History":
         """Return the records of the last `days` days, of which the newest record is the last."""
         first = self.latest.day - dt.timedelta(days=days - 1)
@@ -91,22 +79,9 @@ def history_of(model: str, audits: pl.DataFrame) -> History:
     return History(plain_text(model), nights)
 
 
-def values(history: History, figure: Figure) -> Iterator[float]:
-    """Yield the finite values of a figure, the newest first."""
-    for night in reversed(history.nights):
-        value = figure(night)
-        if value is not None and math.isfinite(value):
-            yield value
-
-
 def worst_first(histories: Iterable[History]) -> list[History]:
     """Return models by their verdict, in the order in which readers should see them."""
     return sorted(histories, key=lambda one: (rank_of(one.card.verdict, one.card.code), one.model))
-
-
-def control_leaks(night: AuditRow) -> bool:
-    """Return whether the control game proved a leak where nothing can have been memorised."""
-    return night.control_epsilon_lower is not None and night.control_epsilon_lower > 0.0
 
 
 def model_verdict(night: AuditedNight) -> Verdict:

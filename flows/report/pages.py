@@ -199,8 +199,9 @@ def _drawings(history: History) -> list[Markup]:
 def _reasons(history: History) -> list[tuple[str, str]]:
     """Return (days, reason) for the nights without figures, equal reasons together."""
     days: dict[str, list[dt.date]] = {}
-    for night in history.unevaluated:
-        days.setdefault(night.reason, []).append(night.day)
+    for night in history.nights:
+        if night.epsilon_lower is None:
+            days.setdefault(night.reason, []).append(night.day)
     return [(_named(when), reason) for reason, when in days.items()]
 
 

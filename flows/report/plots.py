@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 
 from flows.report.canvas import Canvas, Scale, Size, day_axis, day_number, unbroken, var
-from flows.report.history import Figure, History, values
+from flows.report.history import Figure, History
 from privcore.lower_bounds.verdicts import Verdict
 
 TREND_SMALL = Size(
@@ -44,7 +44,8 @@ TREND_FEW = 3
 
 def top_of_trend(history: History) -> float:
     """Return the largest epsilon that the plot of a model shows."""
-    return max([1.0, *(value for figure, _ in TREND.values() for value in values(history, figure))])
+    drawn = history.since(TREND_LONGEST)
+    return float(np.nanmax([drawn.by_day(figure) for figure, _ in TREND.values()], initial=1.0))
 
 
 def draw_trend(history: History, size: Size, *, top: float) -> Canvas:

@@ -121,26 +121,12 @@ def tally_sentence(history: History) -> str:
     return f"In {_nights(nights)}: {counted}."
 
 
-def paper_sentence(history: History) -> str:
-    """Return how the paper's uncorrected figure differs from what is proved; "" without one."""
-    both = [night for night in history.evaluated if night.epsilon_paper is not None]
-    if not both:
-        return ""
-    paper = [night.epsilon_paper for night in both if night.epsilon_paper is not None]
-    proved = [night.epsilon_lower for night in both if night.epsilon_lower is not None]
-    sentence = (
-        "The paper\u2019s own figure, not corrected for choosing the best of many thresholds, "
-        f"reads {_range(paper)} where {_range(proved) if any(proved) else 'nothing'} is proved"
-    )
-    return f"{sentence}{_paper_beyond(both)}."
-
-
 def control_sentence(history: History) -> str:
     """Return on which days the control game leaked."""
     played = [night for night in history.nights if night.control_epsilon_lower is not None]
     if not played:
         return ""
-    leaks = history.control_leaks
+    leaks = [night for night in played if night.control_epsilon_lower]
     if not leaks:
         return (
             "The same attack on the holdout, which training never saw, proved no leak on any night."
@@ -159,24 +145,6 @@ def _nights(number: int, *, every: bool = False) -> str:
     if number == 1:
         return "the one night" if every else "1 night"
     return f"all {number} nights" if every else f"{number} nights"
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = down(min(values)), down(max(values))
-    return low if low == high else f"{low} to {high}"
-
-
-def _paper_beyond(nights: Sequence[AuditRow]) -> str:
-    """Say how often the paper's figure would have refuted the declaration, and the bound did."""
-    declared = [night for night in nights if night.epsilon_declared is not None]
-    if not declared:
-        return ""
-    beyond = sum((n.epsilon_paper or 0.0) > (n.epsilon_declared or 0.0) for n in declared)
-    proved = sum((n.epsilon_lower or 0.0) > (n.epsilon_declared or 0.0) for n in declared)
-    return (
-        f"; it stands above the declaration on {beyond} of {_nights(len(declared))}, "
-        f"the corrected bound on {proved}"
-    )
 
 
 def count(value: int | None) -> str:

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from flows.next_steps import card_of, seen_from, with_answers, with_file
 from flows.report import sentences
 from flows.report.canvas import SIGNS
-from flows.report.history import control_leaks
 from privcore import rounding
 from workers.plain_text import in_reading_order
 
@@ -54,7 +53,6 @@ def environment() -> jinja2.Environment:
         "seen_from": seen_from,
         "with_answers": with_answers,
         "with_file": with_file,
-        "control_leaks": control_leaks,
         "words": sentences,
         "style": Markup((FOLDER / "style.css").read_text(encoding="utf-8")),  # noqa: S704  # ours
     }

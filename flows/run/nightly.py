@@ -8,7 +8,6 @@ goes on where it was.
 import dataclasses
 import datetime as dt
 import time
-import zoneinfo
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +66,10 @@ def check_days(settings: Settings, models: Sequence[str], first: dt.date, last: 
         InvalidInputError: a day is in the future, before 1970, or before the year of the first
             checkpoint that any of the models has.
     """
-    zone = zoneinfo.ZoneInfo(settings.night.time_zone)
-    today = dt.datetime.now(zone).date()
+    today = settings.yesterday(dt.datetime.now(dt.UTC)) + dt.timedelta(days=1)
     if last > today:
-        raise InvalidInputError(
-            "day", str(last), f"it is in the future: today is {today} in {zone.key}"
-        )
+        where = f"today is {today} in {settings.night.time_zone}"
+        raise InvalidInputError("day", str(last), f"it is in the future: {where}")
     if first < EARLIEST:
         raise InvalidInputError("day", str(first), f"no day before {EARLIEST} is audited")
     earliest = None

@@ -7,7 +7,7 @@ import typer
 from flows.commands import checks
 from flows.commands.options import parse_moment
 from flows.failures import in_one_sentence
-from tests.support.lake import DAY, EVE, MEMORISE, declared, model_path, put_model, write_settings
+from tests.support.lake import DAY, EVE, model_path, write_settings
 from tests.support.warehouse import evaluated, failed, put_rows
 from workers.lake.layout import Lake
 from workers.versions import CODE_VERSION, METHOD_VERSION
@@ -22,15 +22,6 @@ NOWHERE = ("--config", "nowhere.toml")
 
 def run(privaudit, model="good", *more):
     return privaudit("run", "--model", model, "--day", str(DAY), *more)
-
-
-@pytest.mark.slow
-def test_run_exits_with_1_on_a_violation(folder, privaudit):
-    lake = Lake(str(folder / "lake"))
-    put_model(lake, DAY, privacy=declared(0.01), parameters=MEMORISE)
-    answer = run(privaudit)
-    assert answer.code == 1, answer.out
-    assert "violated" in answer.out
 
 
 def test_run_exits_with_3_on_an_unexpected_error_which_is_committed(

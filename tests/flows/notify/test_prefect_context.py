@@ -6,9 +6,8 @@ from prefect.exceptions import PrefectHTTPStatusError
 
 from flows.notify import prefect_context
 from flows.notify.prefect_context import counted, link_report
-from tests.support.lake import DAY
-from tests.support.warehouse import evaluated, failed
-from workers.warehouse.nights_together import AuditedNight
+from privcore.lower_bounds.verdicts import Verdict
+from tests.support.report import record
 
 
 def refuse(*_, **__):
@@ -27,12 +26,7 @@ def test_a_link_that_the_server_does_not_take_fails_nothing(monkeypatch, caplog)
 
 
 def test_verdicts_are_counted_the_worst_first():
-    night = AuditedNight(
-        **evaluated("ads", DAY).audit.model_dump(),
-        verdict_together="inconclusive",
-        reason_code_together="nights_needed",
-    )
-    refuted = {"verdict": "violated", "reason_code": "this_night", "epsilon_lower": 1.239}
-    rows = [night, evaluated("b", DAY, **refuted).audit, failed("c", DAY).audit]
-    assert counted(rows) == "1 violated, 1 failed, 1 inconclusive."
+    alone = [record(verdict=one) for one in (Verdict.VIOLATED, Verdict.FAILED)]
+    together = record(verdict=Verdict.NOT_REFUTED, verdict_together=Verdict.INCONCLUSIVE)
+    assert counted([together, *alone]) == "1 violated, 1 failed, 1 inconclusive."
     assert counted([]) == "No audit."

@@ -118,16 +118,6 @@ def test_a_violation_names_its_first_night():
     assert said == "VIOLATED: m leaks at least 0.98, declared 0.5, since 16 February 2013."
 
 
-def test_the_paper_figure_is_set_against_what_is_proved(hold_sentences):
-    nights = tuple(
-        night(verdict=Verdict.NOT_REFUTED, lower=lower, declared=2.0).model_copy(
-            update={"day": DAY + dt.timedelta(days=offset), "epsilon_paper": paper}
-        )
-        for offset, (lower, paper) in enumerate([(0.3, 1.9), (0.6, 2.4)])
-    )
-    hold_sentences(sentences.paper_sentence(History("m", nights)))
-
-
 def test_nights_on_which_the_control_leaks_are_named(hold_sentences):
     nights = tuple(
         night().model_copy(
@@ -185,12 +175,7 @@ GRID = [
 @pytest.mark.parametrize("one", GRID, ids=range(len(GRID)))
 def test_nothing_is_said_to_be_at_least_nothing(one):
     history = History("m", (one,))
-    said = [
-        *headline(one),
-        sentences.control_sentence(history),
-        sentences.paper_sentence(history),
-        curve_sentence(one, []),
-    ]
+    said = [*headline(one), sentences.control_sentence(history), curve_sentence(one, [])]
     for text in said:
         for nonsense in ("at least 0 ", "at least 0.00", "more than 0.00", "1.00 to 1", "\u2013"):
             assert nonsense not in text, text

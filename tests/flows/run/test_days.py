@@ -4,14 +4,7 @@ import datetime as dt
 
 import pytest
 
-from flows.run.nightly import (
-    audit_model,
-    backfill,
-    check_days,
-    check_inputs,
-    nightly_audit,
-    plan_backfill,
-)
+from flows.run.nightly import audit_model, backfill, check_days, check_inputs, nightly_audit
 from flows.run.runs import start
 from flows.settings import UnlistedModelError, load_settings
 from privcore.exceptions import InvalidInputError
@@ -63,6 +56,8 @@ UNLISTED = "The model 'godo' is not in privaudit.toml, did you mean 'good'?"
         (audit_model, {"model": "good", "day": REFUSED[0]}, str(REFUSED[0])),
         (audit_model, {"model": "good", "day": MISTYPED}, LATER),
         (backfill, {"first": EVE, "last": MISTYPED, "models": ["good"]}, LATER),
+        (backfill, {"first": dt.date.min, "last": dt.date.max}, "it is in the future"),
+        (backfill, {"first": dt.date.min, "last": DAY}, "no day before 1970-01-01"),
         (audit_model, {"model": "godo", "day": DAY}, UNLISTED),
         (nightly_audit, {"day": DAY, "models": ["good", "godo"]}, UNLISTED),
         (backfill, {"first": EVE, "last": DAY, "models": ["godo"]}, UNLISTED),
@@ -103,11 +98,3 @@ def test_a_tables_newest_partition_is_its_newest_day(tmp_path, kind):
     check_inputs(settings, ["m"], DAY)
     with pytest.raises(InvalidInputError, match=f"the newest inputs of m are of {DAY}"):
         check_inputs(settings, ["m"], MISTYPED)
-
-
-def test_a_backfill_over_all_time_is_refused_at_once(folder):
-    settings = load_settings(folder / "privaudit.toml")
-    with pytest.raises(InvalidInputError, match="future"):
-        plan_backfill(settings, dt.date.min, dt.date.max)
-    with pytest.raises(InvalidInputError, match="no day before"):
-        plan_backfill(settings, dt.date.min, DAY)

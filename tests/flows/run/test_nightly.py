@@ -1,9 +1,7 @@
 import contextlib
 import json
 import pickle
-import shutil
 
-import polars as pl
 import pytest
 
 import flows.run.audit_requests
@@ -15,8 +13,6 @@ from flows.run.nightly import nightly_audit
 from flows.run.runs import start
 from privcore.exceptions import TerminalError, TransientError
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
-from tests.support.damages import DAMAGES, witness
-from tests.support.in_process import work_in_process
 from tests.support.lake import DAY, EVE, clone_model, edit_manifest, write_settings
 from tests.support.warehouse import evaluated
 from workers.lake.layout import Lake
@@ -57,36 +53,6 @@ def made_up(_lake, day, requests, **_):
 @pytest.fixture
 def _made_up(instead_of_audits):
     instead_of_audits(made_up)
-
-
-@pytest.fixture(scope="module")
-def bad_night(template, tmp_path_factory):
-    """Audit one model for every bad input, and two good ones, on the same night."""
-    folder = tmp_path_factory.mktemp("bad-night")
-    shutil.copytree(template.uri, folder / "lake")
-    lake = Lake(str(folder / "lake"))
-    for damage in DAMAGES:
-        clone_model(lake, damage.name)
-        damage.apply(lake, damage.name)
-    clone_model(lake, "last")
-    write_settings(folder, ["good", *(damage.name for damage in DAMAGES), "../good", "last"])
-    with pytest.MonkeyPatch.context() as patched:
-        work_in_process(patched)
-        rows = night(folder)
-    return rows, committed(folder), lake
-
-
-@pytest.mark.slow
-def test_the_other_models_audits_of_a_bad_night_went_on(bad_night):
-    rows, audits, lake = bad_night
-    assert len(rows) == audits.height == len(DAMAGES) + 3
-    good = audits.filter(pl.col("model").is_in(["good", "last"]))
-    assert good["status"].to_list() == ["evaluated"] * 2
-    assert good["epsilon_lower"].null_count() == 0
-    assert [rows[0].model, rows[-1].model] == ["good", "last"]
-    assert audits.filter(pl.col("model") == "../good")["detail"].item() == "name_invalid"
-    assert code_of(rows) == 3
-    assert not witness(lake).exists()
 
 
 def test_the_plan_of_the_settings_is_the_one_that_is_played(folder):
