@@ -249,7 +249,7 @@ def count_stages(arguments: list[str], file: pathlib.Path) -> None:
     counted("read", run, "find_inputs")
     counted("play", run, "scan_labels")
     counted("prove", run, "prove")
-    counted("commit", Warehouse, "commit_all")
+    counted("commit", Warehouse, "commit")
     counted("alert", auditing, "announce")
     counted("draw", conclusion, "write")
     begun = time.process_time()

@@ -43,7 +43,7 @@ def main() -> None:
             executor=executor,
             work_unit_bytes=WORK_UNIT_BYTES,
         ):
-            warehouse.commit(record)
+            warehouse.commit([record])
     print(json.dumps({"event": "committed"}), flush=True)  # noqa: T201
 
 

@@ -19,7 +19,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "dbt"
 @pytest.fixture
 def warehouse(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(evaluated("credit", EVE))
+    warehouse.commit([evaluated("credit", EVE)])
     return warehouse
 
 
@@ -51,7 +51,7 @@ def test_only_a_violation_that_counts_fails(warehouse):
     broken = evaluated(
         "credit", DAY, verdict="violated", reason_code="this_night", epsilon_lower=0.75
     )
-    warehouse.commit(broken)
+    warehouse.commit([broken])
     assert query(warehouse, sql)["audit_id"].to_list() == [broken.audit.audit_id]
     warehouse.withdraw(broken.audit.audit_id, "The wrong lake.")
     assert query(warehouse, sql).is_empty()
@@ -64,10 +64,10 @@ def test_a_violated_model_fails_though_its_last_night_is_not(tmp_path):
     sql, asked = rendered("no_violated_model.sql")
     assert {table for _, table in asked} == {"latest_audits", "epsilon_windows"}
     records = [night(at, 3.0, hour=24 * at) for at in range(3)]
-    warehouse.commit(records[0])
+    warehouse.commit([records[0]])
     assert query(warehouse, sql).is_empty()
-    warehouse.commit_all(records[1:])
-    warehouse.commit(failed("ads", DAY + dt.timedelta(days=3)))
+    warehouse.commit(records[1:])
+    warehouse.commit([failed("ads", DAY + dt.timedelta(days=3))])
     found = query(warehouse, sql)
     assert found.select("audit_id", "reason_code_together").rows() == [
         (records[-1].audit.audit_id, "nights_together")

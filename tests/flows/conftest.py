@@ -86,7 +86,7 @@ def _audited(template, tmp_path_factory):
         executor=InProcess(),
         digest_key=warehouse.digest_key(),
     )
-    warehouse.commit(record)
+    warehouse.commit([record])
     return place
 
 

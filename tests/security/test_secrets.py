@@ -52,8 +52,7 @@ def test_no_record_log_or_report_holds_one(lake, tmp_path, caplog):
         damage.apply(lake, f"bad{number}")
         records.append(recorded(lake, model=f"bad{number}"))
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    for record in records:
-        warehouse.commit(record)
+    warehouse.commit(records)
     write_report(warehouse, tmp_path / "report")
     page = "".join(path.read_text("utf-8") for path in (tmp_path / "report").rglob("*.html"))
     assert "nobody" in page
@@ -65,7 +64,7 @@ def test_no_record_log_or_report_holds_one(lake, tmp_path, caplog):
 @pytest.mark.slow
 def test_no_command_prints_one(lake, tmp_path):
     config = ["--config", str(write_settings(tmp_path, ["good"]))]
-    Warehouse(str(tmp_path / "warehouse")).commit(recorded(lake))
+    Warehouse(str(tmp_path / "warehouse")).commit([recorded(lake)])
     for command in (
         ["show", "--all", *config],
         ["show", "--all", "--json", *config],

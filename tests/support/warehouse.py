@@ -183,7 +183,7 @@ def age(warehouse: Warehouse, *, days: int) -> None:
 def commit_night(warehouse: Warehouse, verdict: str, *, day: dt.date = DAY, **changes: Any) -> str:
     """Commit a night of `ads`, and return its id."""
     record = evaluated("ads", day, **INPUTS | {"verdict": verdict} | changes)
-    warehouse.commit(record)
+    warehouse.commit([record])
     return record.audit.audit_id
 
 

@@ -68,8 +68,8 @@ def derived(warehouse: Warehouse, audits: pl.DataFrame) -> pl.DataFrame:
 
 
 def commit_nights(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
-    """Commit records as `Warehouse.commit_all` does, and fold the nights that they change."""
-    warehouse.commit_all(records)
+    """Commit records as `Warehouse.commit` does, and fold the nights that they change."""
+    warehouse.commit(records)
     fold(warehouse, [one.audit for one in records])
 
 

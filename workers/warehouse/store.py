@@ -157,23 +157,11 @@ class Warehouse:
                 "first audit. If there was one, check the key warehouse."
             )
 
-    def commit(self, record: AuditRecord) -> bool:
-        """Commit one audit as `commit_all` does; whether it was new.
+    def commit(self, records: Sequence[AuditRecord]) -> tuple[bool, ...]:
+        """Commit audits with one write; return of each whether it was new.
 
         Raises:
             TransientError: other writers kept winning.
-            TerminalError: the tables cannot be written.
-        """
-        (new,) = self.commit_all([record])
-        return new
-
-    def commit_all(self, records: Sequence[AuditRecord]) -> tuple[bool, ...]:
-        """Commit many audits as `Warehouse.commit` does each, with one write.
-
-        Returns:
-            Of each record whether it was new.
-
-        Raises:
             TerminalError: the tables cannot be written.
         """
         self.check_present()

@@ -23,7 +23,7 @@ def audit_id(tmp_path, monkeypatch):
     record = evaluated("good", DAY, verdict="violated", epsilon_lower=0.93)
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     for each in (record, evaluated("quiet", DAY)):
-        warehouse.commit(each.model_copy(update={"promises": ()}))
+        warehouse.commit([each.model_copy(update={"promises": ()})])
     return record.audit.audit_id
 
 

@@ -256,7 +256,7 @@ def audited(tmp_path, monkeypatch):
         evaluated("feed", DAY, audit_id="b" * 32, **now | {"epsilon_declared": 2.0}),
         failed("ads", DAY - dt.timedelta(days=1), reason="<b>No labels."),
     ]
-    Warehouse("warehouse").commit_all(records)
+    Warehouse("warehouse").commit(records)
     return tmp_path
 
 

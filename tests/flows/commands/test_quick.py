@@ -73,6 +73,6 @@ def test_a_small_audit_is_verified_without_ray_and_prefect(lake, tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     key = warehouse.digest_key()
     record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess(), digest_key=key)
-    warehouse.commit(record)
+    warehouse.commit([record])
     heavy = loaded_by(["verify", record.audit.audit_id], tmp_path)
     assert heavy & {"ray._raylet", "prefect", "altair"} == set()

@@ -76,7 +76,7 @@ def test_export_writes_files_and_says_which(privaudit):
 
 @pytest.mark.slow
 def test_compact_says_what_it_did_and_deletes_only_where_asked(privaudit, warehouse):
-    warehouse.commit(evaluated("other", DAY))
+    warehouse.commit([evaluated("other", DAY)])
     code, out, _ = privaudit("compact", "--json")
     assert code == 0
     done = {row["table"]: row for row in json.loads(out)}
@@ -99,14 +99,14 @@ def test_verify_tells_by_its_exit_code(privaudit, tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     key = warehouse.digest_key()
     record = run_audit(lake, "good", DAY, plan=PLAN, executor=InProcess(), digest_key=key)
-    warehouse.commit(record)
+    warehouse.commit([record])
     audit_id = record.audit.audit_id
 
     code, out, _ = privaudit("verify", audit_id)
     assert (code, "reproduced to the bit" in out) == (0, True)
     code, out, _ = privaudit("verify", "--stored")
     assert (code, "as committed" in out) == (0, True)
-    warehouse.commit(failed("other", DAY))
+    warehouse.commit([failed("other", DAY)])
     code, out, _ = privaudit("verify", "--stored")
     assert (code, out.strip()) == (0, "2 of 2 records are intact.")
 

@@ -45,7 +45,7 @@ def told(settings, warehouse, record):
 
 def stage(settings, warehouse, record):
     """Commit a refuted night and return its place in the incident."""
-    warehouse.commit(record)
+    warehouse.commit([record])
     return str(told(settings, warehouse, record).stage)
 
 
@@ -82,7 +82,7 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(warehouse, 
         return scan(self, table)
 
     first = night(0)
-    warehouse.commit(first)
+    warehouse.commit([first])
     monkeypatch.setattr(Warehouse, "scan", watched)
     assert acknowledgements(warehouse) == ()
     assert scanned == ["audit_notes"]
@@ -93,7 +93,7 @@ def test_years_of_audits_are_not_read_where_nothing_was_acknowledged(warehouse, 
 @pytest.mark.usefixtures("first")
 @pytest.mark.slow
 def test_an_incident_that_was_resolved_and_begins_anew_is_known_too(settings, warehouse):
-    warehouse.commit(night(1, **FINE))
+    warehouse.commit([night(1, **FINE)])
     assert stage(settings, warehouse, night(2)) == KNOWN
 
 
@@ -158,7 +158,7 @@ def test_the_last_acknowledgement_counts(settings, warehouse):
 @pytest.mark.slow
 def test_an_event_says_who_knows_of_it(settings, warehouse):
     first = night(0)
-    warehouse.commit(first)
+    warehouse.commit([first])
     know(warehouse, first, 0)
     for number, bound, words in ((1, 0.9, "user anna acknowledged"), (2, 1.5, "proves 1.50")):
         assert words in told(settings, warehouse, night(number, epsilon_lower=bound)).reason
@@ -174,7 +174,7 @@ def test_an_event_says_who_knows_of_it(settings, warehouse):
 )
 def test_it_has_a_reason_and_an_end_within_the_limit(warehouse, until, why, sentence):
     first = night(0)
-    warehouse.commit(first)
+    warehouse.commit([first])
     day = START.date() + dt.timedelta(days=until)
     with pytest.raises(TerminalError, match=sentence):
         acknowledge(warehouse, first.audit.audit_id, why=why, until=day, by=None, now=START)
@@ -185,8 +185,7 @@ def test_it_has_a_reason_and_an_end_within_the_limit(warehouse, until, why, sent
 def test_only_a_current_violation_can_be_acknowledged(warehouse):
     """A bound that another record replaced covers nothing."""
     replaced, fine = night(0), night(1, **FINE)
-    for record in (replaced, night(0, reason="Again."), fine):
-        warehouse.commit(record)
+    warehouse.commit([replaced, night(0, reason="Again."), fine])
     for record, sentence in (
         (replaced, "not the current one"),
         (fine, "only a violation can be acknowledged"),

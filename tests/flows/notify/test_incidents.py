@@ -26,7 +26,7 @@ def night(number, **changes):
 
 def told(settings, warehouse, record):
     """Commit a night, and return the kinds of its claim's events, with their stages."""
-    warehouse.commit(record)
+    warehouse.commit([record])
     row = record.audit
     first = at_commit(row, incidents_before(warehouse, [row])[row.audit_id], settings)
     found = [*([first] if first else []), *events(nights_of([row], settings), settings)]
@@ -134,7 +134,7 @@ def test_in_doubt_the_event_is_a_new_one(settings, warehouse, monkeypatch, alert
 def remarked(settings, warehouse, number, **changes):
     """Commit a night, and return what its event of new remarks names."""
     record = night(number, **changes)
-    warehouse.commit(record)
+    warehouse.commit([record])
     found = [one.reason for one in events(nights_of([record.audit], settings), settings)]
     return [reason.removeprefix("New since 28 days: ").split(".")[0] for reason in found]
 
@@ -156,7 +156,7 @@ def test_what_no_night_of_28_days_remarked_on_is_told_once(settings, warehouse):
     assert remarked(settings, warehouse, 0, remarks=("power_lost",)) == []
     assert remarked(settings, warehouse, 1, **DOUBTFUL) == ["rows miscounted, rows left out"]
     assert remarked(settings, warehouse, 2, **DOUBTFUL) == []
-    warehouse.commit(failed("ads", DAY + dt.timedelta(days=3)))
+    warehouse.commit([failed("ads", DAY + dt.timedelta(days=3))])
     assert remarked(settings, warehouse, 4, **DOUBTFUL) == []
     assert remarked(settings, warehouse, 5, remarks=("rows_left_out",)) == []
     assert remarked(settings, warehouse, 4 + REACH + 1, **DOUBTFUL) == ["rows miscounted"]

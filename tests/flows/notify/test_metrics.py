@@ -51,9 +51,9 @@ SEEING = {"epsilon_ceiling": 3.0, "sees_from": 0.8}
 @pytest.mark.slow
 def test_the_latest_night_of_each_listed_model_is_written_with_the_report(settings):
     warehouse = Warehouse(settings.warehouse)
-    warehouse.commit(evaluated("ads", EVE, epsilon_lower=0.1))
-    warehouse.commit(evaluated("ads", DAY, **SEEING | REFUTED))
-    warehouse.commit(evaluated("retired", DAY))
+    warehouse.commit([evaluated("ads", EVE, epsilon_lower=0.1)])
+    warehouse.commit([evaluated("ads", DAY, **SEEING | REFUTED)])
+    warehouse.commit([evaluated("retired", DAY)])
     write(settings)
     assert settings.metrics is not None
     file = pathlib.Path(settings.metrics)
@@ -75,8 +75,8 @@ def test_the_latest_night_of_each_listed_model_is_written_with_the_report(settin
 def test_a_night_that_adds_nothing_ends_no_violation(settings, seed):
     """A spoilt input, or a seed of one's own, would resolve the alert of a violated model."""
     warehouse = Warehouse(settings.warehouse)
-    warehouse.commit(evaluated("ads", EVE, **REFUTED))
-    warehouse.commit(evaluated("ads", DAY, exploratory=True) if seed else failed("ads", DAY))
+    warehouse.commit([evaluated("ads", EVE, **REFUTED)])
+    warehouse.commit([evaluated("ads", DAY, exploratory=True) if seed else failed("ads", DAY)])
     (last,) = latest_records(warehouse, ["ads"])
     assert last["day"] == DAY
     assert (last["verdict_together"], last["reason_code_together"]) == ("violated", "earlier_night")
@@ -91,7 +91,7 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
     warehouse = Warehouse(settings.warehouse)
     first = evaluated("ads", EVE, **REFUTED)
     until = first.audit.recorded_at.date() + dt.timedelta(days=5)
-    warehouse.commit(first)
+    warehouse.commit([first])
     (last,) = latest_records(warehouse, ["ads"])
     assert last["acknowledged_until"] is None
     day = dt.timedelta(days=1)
@@ -102,7 +102,7 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
         evaluated("ads", DAY + day, verdict="inconclusive", reason_code="proxy_wrong"),
         failed("ads", DAY + 2 * day),
     ):
-        warehouse.commit(record)
+        warehouse.commit([record])
         (last,) = latest_records(warehouse, ["ads"])
         assert (last["verdict_together"], last["acknowledged_until"]) == ("violated", until)
     end = dt.datetime.combine(until + day, dt.time(), tzinfo=dt.UTC).timestamp()
@@ -112,7 +112,7 @@ def test_an_acknowledgement_is_written_until_a_night_proves_more(settings):
         evaluated("ads", DAY + 3 * day, **REFUTED | {"epsilon_lower": 1.2}),
         failed("ads", DAY + 4 * day),
     ):
-        warehouse.commit(record)
+        warehouse.commit([record])
         (last,) = latest_records(warehouse, ["ads"])
         assert (last["verdict_together"], last["acknowledged_until"]) == ("violated", None)
 

@@ -99,8 +99,7 @@ def test_a_huge_figure_is_rounded_in_its_direction_and_short(value):
 def test_the_report_lists_what_was_taken_back(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     kept, taken = failed("kept", DAY), failed("taken", DAY)
-    for one in (kept, taken):
-        warehouse.commit(one)
+    warehouse.commit([kept, taken])
     write_report(warehouse, tmp_path / "report")
     index = tmp_path / "report" / "index.html"
     assert "taken back" not in index.read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ def audited(tmp_path_factory):
     plan = Plan(repetitions=4, slices=("country",), minimum_slice_records=200)
     record = run_audit(lake, "good", DAY, plan=plan, executor=InProcess())
     warehouse = Warehouse(str(folder / "out" / "warehouse"))
-    warehouse.commit(record)
+    warehouse.commit([record])
     write_report(warehouse, folder / "out" / "report")
     return folder / "out"
 

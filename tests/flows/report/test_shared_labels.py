@@ -25,7 +25,7 @@ def warehouse(tmp_path):
     made = Warehouse(str(tmp_path / "warehouse"))
     records = [evaluated(model, DAY, **SHARED) for model in ("ads", "feed")]
     records += [evaluated("mail", DAY, **SHARED | {"dataset": "mails"})]
-    assert made.commit_all(records) == (True,) * 3
+    assert made.commit(records) == (True,) * 3
     return made
 
 
@@ -66,7 +66,7 @@ def test_the_command_holds_them_against_the_total_of_the_settings(tmp_path, monk
 def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse):
     for model in ("one", "two"):
         warehouse.commit(
-            evaluated(model, DAY, **SHARED | {"dataset": "a", "epsilon_declared": 2.0})
+            [evaluated(model, DAY, **SHARED | {"dataset": "a", "epsilon_declared": 2.0})]
         )
     found = shared_labels(warehouse, DAY, TogetherSettings(epsilon=5.0))
     assert [(one.labels, one.exceeded) for one in found] == [("clicks", True), ("a", False)]
@@ -76,7 +76,7 @@ def test_a_total_that_is_kept_is_said_after_those_that_are_not(warehouse):
 def test_labels_that_no_two_models_share_have_no_section(tmp_path):
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     assert section(write_report(warehouse, tmp_path / "empty")) == ""
-    warehouse.commit(evaluated("ads", DAY, **SHARED))
+    warehouse.commit([evaluated("ads", DAY, **SHARED)])
     assert section(write_report(warehouse, tmp_path / "report")) == ""
 
 

@@ -199,7 +199,7 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(folder, alerts):
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     assert overdue_models(loaded, DAY, now=deadline - dt.timedelta(seconds=1)) == ()
     explored = evaluated("twin", DAY, exploratory=True)
-    Warehouse(loaded.warehouse).commit(explored)
+    Warehouse(loaded.warehouse).commit([explored])
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     with pytest.raises(AuditsMissingError, match="twin") as caught:
         start(overdue, day=DAY, settings=settings_of(folder))

@@ -61,7 +61,7 @@ def test_what_changed_since_other_nights_is_alerted(lake, tmp_path, alerts):
     moved = {"day": before, "audit_id": "e" * 32, "target_sha256": None}
     wealth = tuple(one.model_copy(update=moved) for one in row.wealth)
     audit = row.audit.model_copy(update=moved | {"revision": None})
-    warehouse.commit(AuditRecord(audit=audit, wealth=wealth))
+    warehouse.commit([AuditRecord(audit=audit, wealth=wealth)])
     edit_manifest(lake, "good", DAY, privacy=None)
     start(nightly_audit, day=DAY, settings=settings)
     (alert,) = alerts
@@ -107,7 +107,7 @@ def test_a_new_violation_fails_its_run_and_a_known_one_does_not(tmp_path):
     for number, changes in enumerate((SEEING, REFUTED, REFUTED, SEEING)):
         night = DAY + dt.timedelta(days=number)
         records = [evaluated("ads", night, **changes), evaluated("loans", night, **SEEING)]
-        Warehouse(settings.warehouse).commit_all(records)
+        Warehouse(settings.warehouse).commit(records)
         rows = [record.audit for record in records]
         done = [announce(record, settings, withdrawn=False) for record in records]
         state = conclude(done, settings)

@@ -125,15 +125,15 @@ def test_an_unexpected_error_is_committed_once_while_other_models_go_on(
 
 @pytest.mark.usefixtures("_made_up")
 def test_a_commit_that_fails_at_first_is_tried_again(folder, monkeypatch):
-    commit_all, attempts = Warehouse.commit_all, []
+    commit, attempts = Warehouse.commit, []
 
     def loses_once(self, records):
         attempts.extend(record.audit.audit_id for record in records)
         if len(attempts) == 1:
             raise TransientError("Other writers kept winning.")
-        return commit_all(self, records)
+        return commit(self, records)
 
-    monkeypatch.setattr(Warehouse, "commit_all", loses_once)
+    monkeypatch.setattr(Warehouse, "commit", loses_once)
     (row,) = night(folder)
     assert attempts == [row.audit_id] * 2
     assert committed(folder)["status"].to_list() == ["evaluated"]

@@ -191,7 +191,7 @@ def test_verify_plays_the_days_of_the_record_also_when_a_late_one_arrives(lake, 
     mark.unlink()
     warehouse = Warehouse(str(tmp_path / "warehouse"))
     record = audited(lake)
-    warehouse.commit(record)
+    warehouse.commit([record])
     stored = warehouse.record(record.audit.audit_id)
     assert stored.audit.label_days == tuple(day for day in WEEK if day != WEEK[2])
     mark.touch()

@@ -171,7 +171,7 @@ def test_a_leak_is_seen_on_its_first_night_and_not_on_the_next(tmp_path):
             edit_manifest(lake, name, day, model=name, privacy=privacy)
         if number:
             requests = [Request(name, Plan()) for name in CLAIMS]
-            warehouse.commit_all(list(run_audits(lake, day, requests, executor=InProcess())))
+            warehouse.commit(list(run_audits(lake, day, requests, executor=InProcess())))
     standings = with_windows(warehouse, warehouse.current()).sort("day")
     for name in CLAIMS:
         check_nights({row["day"]: row for row in standings.filter(model=name).to_dicts()})

@@ -44,7 +44,7 @@ def with_audit(record, **changes):
 
 def committed(folder, record):
     warehouse = Warehouse(str(folder / "warehouse"))
-    warehouse.commit(record)
+    warehouse.commit([record])
     return warehouse, record.audit.audit_id
 
 

@@ -101,7 +101,7 @@ def test_an_audit_with_its_warehouse_in_a_bucket_is_as_on_disk_and_tells_no_secr
         requests = [Request("good", PLAN), Request("nobody", PLAN)]
         found = []
         for record in run_audits(at, DAY, requests, executor=InProcess(), work_unit_bytes=1):
-            warehouse.commit(record)
+            warehouse.commit([record])
             found.append(record)
         return found
 
@@ -115,7 +115,7 @@ def test_an_audit_with_its_warehouse_in_a_bucket_is_as_on_disk_and_tells_no_secr
     assert [record.audit.status for record in records] == ["not_evaluable", "evaluated"]
     assert records[0].audit.detail == "missing_target"
     assert figures(records[1]) == figures(recorded(template))
-    assert not warehouse.commit(records[1])
+    assert warehouse.commit([records[1]]) == (False,)
     assert warehouse.record(records[1].audit.audit_id).audit.reason == records[1].audit.reason
     bounds = sum(len(record.bounds) for record in records)
     assert query(warehouse, "select count(*) from audit_bounds").item() == bounds

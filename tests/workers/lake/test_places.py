@@ -38,8 +38,8 @@ def test_a_warehouse_works_whole_in_a_folder_of_any_name(name, tmp_path):
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
         record = evaluated("ads", DAY)
-        assert [warehouse.commit(record), warehouse.commit(record)] == [True, False]
-        assert warehouse.commit(failed("loans", DAY))
+        assert warehouse.commit([record, record]) == (True, False)
+        assert warehouse.commit([failed("loans", DAY)]) == (True,)
         assert warehouse.current()["model"].to_list() == ["ads", "loans"]
         assert query(warehouse, "from latest_audits").height == 2
         assert query(warehouse, "from epsilon_windows").height == 1
@@ -58,7 +58,7 @@ def test_a_folder_that_delta_lake_cannot_have_is_refused_before_anything_is_writ
     for place in places(tmp_path / name):
         warehouse = Warehouse(place)
         for attempt in (
-            lambda: warehouse.commit(failed("ads", DAY)),  # noqa: B023
+            lambda: warehouse.commit([failed("ads", DAY)]),  # noqa: B023
             warehouse.current,
             lambda: query(warehouse, "from audits"),  # noqa: B023
         ):
@@ -136,7 +136,7 @@ def test_a_uri_that_could_hold_a_credential_is_refused_and_not_repeated(uri):
         open_filesystem,
         lambda uri: Lake(uri).read("x"),
         lambda uri: Warehouse(uri).current(),
-        lambda uri: Warehouse(uri).commit(failed("ads", DAY)),
+        lambda uri: Warehouse(uri).commit([failed("ads", DAY)]),
         lambda uri: query(Warehouse(uri), "from audits"),
     ):
         with pytest.raises(TerminalError) as caught:

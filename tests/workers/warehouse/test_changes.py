@@ -92,7 +92,7 @@ INPUTS = {
 
 def put(warehouse: Warehouse, day: dt.date, *, hour: int = 0, **changes: Any) -> str:
     record = evaluated("ads", day, hour=hour, **INPUTS | changes)
-    warehouse.commit(record)
+    warehouse.commit([record])
     return record.audit.audit_id
 
 
@@ -184,7 +184,7 @@ def test_a_checkpoint_that_was_another_days_is_told(warehouse):
         "served."
     )
     other = evaluated("others", dt.date(2026, 4, 3), **INPUTS | {"target_sha256": "9" * 64})
-    warehouse.commit(other)
+    warehouse.commit([other])
     assert told(warehouse, other.audit.audit_id) == ""
 
 

@@ -40,11 +40,11 @@ def check_whole(warehouse: Warehouse, records: Sequence[AuditRecord]) -> None:
 @pytest.mark.slow
 def test_a_batch_is_what_single_commits_are(warehouse, tmp_path):
     records = [*batch("ads", "loans"), failed("late", DAY), evaluated("ads", DAY, hour=3)]
-    assert warehouse.commit_all(records) == (True,) * 4
+    assert warehouse.commit(records) == (True,) * 4
     check_whole(warehouse, records)
     alone = Warehouse(str(tmp_path / "alone"))
     for record in records:
-        assert alone.commit(record)
+        assert alone.commit([record]) == (True,)
     for record in records:
         one, other = (each.record(record.audit.audit_id) for each in (warehouse, alone))
         assert one == other
@@ -52,8 +52,8 @@ def test_a_batch_is_what_single_commits_are(warehouse, tmp_path):
 
 
 def test_a_batch_is_one_commit_of_one_table(warehouse):
-    warehouse.commit_all(batch("first"))
-    warehouse.commit_all(batch(*(f"model-{number}" for number in range(40))))
+    warehouse.commit(batch("first"))
+    warehouse.commit(batch(*(f"model-{number}" for number in range(40))))
     assert [path.name for path in pathlib.Path(warehouse.uri).iterdir()] == ["audits"]
     log = pathlib.Path(warehouse.uri, "audits", "_delta_log")
     assert len(list(log.glob("*.json"))) == 3  # its making, and the two batches
@@ -61,9 +61,9 @@ def test_a_batch_is_one_commit_of_one_table(warehouse):
 
 def test_what_is_there_already_is_confirmed(warehouse):
     first, second = batch("ads", "loans")
-    warehouse.commit(first)
+    warehouse.commit([first])
     # The second is in the batch twice.
-    assert warehouse.commit_all([first, second, second]) == (False, True, False)
+    assert warehouse.commit([first, second, second]) == (False, True, False)
     check_whole(warehouse, [first, second])
     confirmed = warehouse.scan("audit_notes").collect()
     assert sorted(confirmed.select("audit_id", "revision").rows()) == sorted(
@@ -81,7 +81,7 @@ def commit_until(uri: str, records: list[AuditRecord], *, after: bool) -> None:
         os._exit(9)
 
     deltalake.write_deltalake = dying
-    Warehouse(uri).commit_all(records)
+    Warehouse(uri).commit(records)
     sys.exit("The commit ended.")
 
 
@@ -89,7 +89,7 @@ def commit_until(uri: str, records: list[AuditRecord], *, after: bool) -> None:
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_leaves_whole_records_or_none(warehouse, after):
     (old,) = batch("old")
-    warehouse.commit(old)
+    warehouse.commit([old])
     records = batch("ads", "loans", "late")
     context = multiprocessing.get_context("spawn")
     how = {"after": after}
@@ -98,31 +98,31 @@ def test_a_kill_leaves_whole_records_or_none(warehouse, after):
     child.join()
     assert child.exitcode == 9
     check_whole(warehouse, [old, *records] if after else [old])
-    assert warehouse.commit_all(records) == (not after,) * 3
+    assert warehouse.commit(records) == (not after,) * 3
     check_whole(warehouse, [old, *records])
 
 
 def test_another_writer_of_the_same_audits_between_look_and_write(warehouse, monkeypatch):
     (old,) = batch("old")
-    warehouse.commit(old)
+    warehouse.commit([old])
     records = batch("ads", "loans", "late")
     write, answers = deltalake.write_deltalake, []
 
     def overtaken(*rows: Any, **how: Any) -> None:
         if not answers:
             answers.append(())  # only once
-            answers[0] = Warehouse(warehouse.uri).commit_all([*batch("other"), *records[1:]])
+            answers[0] = Warehouse(warehouse.uri).commit([*batch("other"), *records[1:]])
         write(*rows, **how)  # the log itself refuses the later one
 
     monkeypatch.setattr(deltalake, "write_deltalake", overtaken)
-    assert warehouse.commit_all(records) == (True, False, False)
+    assert warehouse.commit(records) == (True, False, False)
     assert answers == [(True, True, True)]
     check_whole(warehouse, [old, *records, *batch("other")])
 
 
 def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(warehouse, monkeypatch):
     (record,) = batch("ads")
-    assert warehouse.commit_all([record, record]) == (True, False)
+    assert warehouse.commit([record, record]) == (True, False)
     write, torn = deltalake.write_deltalake, []
 
     def answered(*rows: Any, **how: Any) -> None:
@@ -134,7 +134,7 @@ def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(ware
 
     monkeypatch.setattr(deltalake, "write_deltalake", answered)
     for known in (2, 3):
-        assert not warehouse.commit(record)
+        assert warehouse.commit([record]) == (False,)
         assert warehouse.scan("audit_notes").collect().height == known
     check_whole(warehouse, [record])
 
@@ -142,7 +142,7 @@ def test_a_later_row_is_there_once_though_the_answer_to_its_commit_was_torn(ware
 @pytest.mark.slow
 def test_a_compaction_in_between_changes_nothing(warehouse, monkeypatch):
     for name in ("one", "two", "three"):
-        warehouse.commit_all(batch(name))
+        warehouse.commit(batch(name))
     insert = Warehouse.insert
 
     def compacted(*table: Any, **how: Any) -> frozenset[str]:
@@ -150,13 +150,13 @@ def test_a_compaction_in_between_changes_nothing(warehouse, monkeypatch):
         return insert(*table, **how)
 
     monkeypatch.setattr(Warehouse, "insert", compacted)
-    assert warehouse.commit_all(batch("ads", "loans")) == (True, True)
+    assert warehouse.commit(batch("ads", "loans")) == (True, True)
     check_whole(warehouse, batch("one", "two", "three", "ads", "loans"))
 
 
 def commit_batches(uri: str, batches: list[list[AuditRecord]]) -> list[Any]:
     """Commit batches; importable, so that another process can be told to do it."""
-    return [Warehouse(uri).commit_all(each) for each in batches]
+    return [Warehouse(uri).commit(each) for each in batches]
 
 
 @pytest.mark.slow

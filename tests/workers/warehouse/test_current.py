@@ -27,20 +27,19 @@ def reasons(warehouse: Warehouse) -> list[str]:
 @pytest.mark.slow
 def test_a_confirmation_under_a_clock_that_was_set_back_counts(warehouse):
     first = evaluated("ads", DAY, hour=1, reason="First.")
-    warehouse.commit(first)
-    warehouse.commit(evaluated("ads", DAY, hour=24 * 9999, reason="Second, far in the future."))
+    warehouse.commit([first])
+    warehouse.commit([evaluated("ads", DAY, hour=24 * 9999, reason="Second, far in the future.")])
     assert reasons(warehouse) == ["Second, far in the future."]
-    warehouse.commit(first)
+    warehouse.commit([first])
     assert reasons(warehouse) == ["First."]
-    warehouse.commit(evaluated("ads", DAY, hour=2, reason="Third."))
+    warehouse.commit([evaluated("ads", DAY, hour=2, reason="Third.")])
     assert reasons(warehouse) == ["Third."]
 
 
 def test_revisions_count_within_a_model_and_day(warehouse):
-    for record in (failed("ads", DAY), failed("ads", EVE), evaluated("ads", DAY)):
-        warehouse.commit(record)
-    warehouse.commit(failed("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
+    warehouse.commit([failed("ads", DAY), failed("ads", EVE), evaluated("ads", DAY)])
+    warehouse.commit([failed("ads", DAY)])
+    warehouse.commit([failed("loans", DAY)])
     rows = query(warehouse, "select model, day, revision from audits order by all").rows()
     assert rows == [("ads", EVE, 1), ("ads", DAY, 1), ("ads", DAY, 2), ("loans", DAY, 1)]
     assert query(warehouse, "select revision from audit_notes").rows() == [(3,)]
@@ -50,8 +49,8 @@ def test_revisions_count_within_a_model_and_day(warehouse):
 def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
     first = evaluated("ads", DAY, hour=1, reason="First.")
     mistake = evaluated("ads", DAY, hour=2, reason="A mistake.")
-    warehouse.commit(first)
-    warehouse.commit(mistake)
+    warehouse.commit([first])
+    warehouse.commit([mistake])
     time.sleep(0.01)
     before = dt.datetime.now(dt.UTC)
     time.sleep(0.01)
@@ -60,7 +59,7 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
     withdrawn = warehouse.withdrawn([mistake.audit.audit_id, first.audit.audit_id])
     assert [row.why for row in withdrawn.values()] == ["Audited with the wrong lake."]
     # The same audit again is the same mistake.
-    assert not warehouse.commit(mistake)
+    assert warehouse.commit([mistake]) == (False,)
     assert reasons(warehouse) == ["First."]
     assert epsilon_windows(warehouse, warehouse.current()).height == 1
     assert warehouse.record(mistake.audit.audit_id).audit.reason == "A mistake."
@@ -73,7 +72,7 @@ def test_what_was_withdrawn_is_never_current_and_never_gone(warehouse):
 
 def test_a_withdrawal_that_makes_no_sense_is_refused_and_the_past_is_only_read(warehouse):
     record = evaluated("ads", DAY)
-    warehouse.commit(record)
+    warehouse.commit([record])
     audit_id = record.audit.audit_id
     with pytest.raises(TerminalError, match="--why"):
         warehouse.withdraw(audit_id, " ")
@@ -82,7 +81,7 @@ def test_a_withdrawal_that_makes_no_sense_is_refused_and_the_past_is_only_read(w
     with pytest.raises(TerminalError, match="only read"):
         at(warehouse, 0).withdraw(audit_id, "Why not.")
     with pytest.raises(TerminalError, match="only read"):
-        at(warehouse, 0).commit(record)
+        at(warehouse, 0).commit([record])
     warehouse.withdraw(audit_id, "A mistake.")
     with pytest.raises(TerminalError, match=r"was withdrawn on .*: A mistake\."):
         warehouse.withdraw(audit_id, "Again.")
@@ -97,7 +96,7 @@ def test_a_moment_without_a_zone_is_utc_on_every_machine(warehouse, zone, monkey
     try:
         naive = dt.datetime(2026, 3, 1, 12)  # noqa: DTZ001  # that is the point
         record = evaluated("ads", DAY, declared_at=naive)
-        warehouse.commit(record)
+        warehouse.commit([record])
         assert warehouse.current()["declared_at"].to_list() == [naive.replace(tzinfo=dt.UTC)]
         assert [one.finding for one in verify_all_stored(warehouse)] == [Finding.INTACT]
     finally:

@@ -39,8 +39,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 def written_once(tmp_path_factory):
     """Return a warehouse of two records, to be copied and never changed."""
     warehouse = Warehouse(str(tmp_path_factory.mktemp("two-records") / "warehouse"))
-    warehouse.commit(evaluated("ads", DAY))
-    warehouse.commit(failed("loans", DAY))
+    warehouse.commit([evaluated("ads", DAY)])
+    warehouse.commit([failed("loans", DAY)])
     return warehouse
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_data_file_is_a_sentence(warehouse, damage, capfd):
 def test_a_damaged_log_is_a_sentence(warehouse, damage):
     log = pathlib.Path(warehouse.path("audits")) / "_delta_log" / f"{2:020}.json"
     put_damage(log, damage)
-    for attempt in (*READINGS.values(), lambda of: of.commit(failed("new", DAY)), compact):
+    for attempt in (*READINGS.values(), lambda of: of.commit([failed("new", DAY)]), compact):
         with pytest.raises(TerminalError, match="cannot be read or written") as caught:
             attempt(warehouse)
         assert "\n" not in str(caught.value)

@@ -28,9 +28,9 @@ def written(tmp_path_factory):
     warehouse = Warehouse(str(tmp_path_factory.mktemp("written") / "warehouse"))
     for number, day in enumerate(DAYS):
         for model in MODELS:
-            warehouse.commit(evaluated(model, day, hour=number))
-    warehouse.commit(evaluated("ads", DAYS[0]))
-    warehouse.commit(failed("ads", DAYS[2], hour=9))
+            warehouse.commit([evaluated(model, day, hour=number)])
+    warehouse.commit([evaluated("ads", DAYS[0])])
+    warehouse.commit([failed("ads", DAYS[2], hour=9)])
     return warehouse
 
 
@@ -145,7 +145,7 @@ def test_a_compaction_that_another_overtakes_doubles_loses_and_brings_back_no_ro
     overtakes: dict[str, Any] = {
         "compaction": compact,
         "deletion": lambda same: delete_before(same, dt.date(9999, 1, 1)),
-        "commit": lambda same: same.commit(evaluated("new", DAY)),
+        "commit": lambda same: same.commit([evaluated("new", DAY)]),
     }
 
     def overtaken(table: deltalake.DeltaTable, *how: Any) -> None:

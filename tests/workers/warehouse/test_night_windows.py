@@ -104,12 +104,12 @@ def test_the_ceiling_of_a_window_is_that_of_the_same_nights(warehouse):
 def test_a_superseded_night_counts_as_it_was_recomputed(warehouse):
     put_rows(warehouse, [night(number) for number in range(4)])
     loud = tuple((levels(1) + 5.0).ravel().tolist())
-    warehouse.commit(night(1, hour=1, reason="Loud.", window_log_wealth=loud))
+    warehouse.commit([night(1, hour=1, reason="Loud.", window_log_wealth=loud)])
     assert found(warehouse, 3)["epsilon_lower_28_days"] > window(range(4))
-    warehouse.commit(night(1, hour=2, reason="As before."))
+    warehouse.commit([night(1, hour=2, reason="As before.")])
     assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
     assert found(warehouse, 3)["epsilon_standing"] == standing(range(4))
-    warehouse.commit(failed("ads", START + dt.timedelta(days=1), hour=3))
+    warehouse.commit([failed("ads", START + dt.timedelta(days=1), hour=3)])
     assert found(warehouse, 3)["epsilon_lower_28_days"] == window(range(4))
 
 

@@ -91,8 +91,8 @@ def test_nothing_of_a_record_reaches_the_warehouse(lake, tmp_path, damage):
     if damage == "none":
         assert record.audit.status == "evaluated"
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(record)
-    warehouse.commit(record)
+    warehouse.commit([record])
+    warehouse.commit([record])
     compact(warehouse)
     held = everything(warehouse)
     assert "good" in held
@@ -105,5 +105,5 @@ def test_a_mark_that_reached_the_warehouse_would_be_found(lake, tmp_path):
     record = recorded(lake, PLAN)
     leaky = record.audit.model_copy(update={"reason": f"The label of {MARK}-person-0-7."})
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    warehouse.commit(record.model_copy(update={"audit": leaky}))
+    warehouse.commit([record.model_copy(update={"audit": leaky})])
     assert MARK in everything(warehouse)

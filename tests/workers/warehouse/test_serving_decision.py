@@ -26,7 +26,7 @@ def audit_of(verdict: str, *, model: str = "ads", **changes: Any) -> AuditRecord
 
 
 def put(warehouse: Warehouse, verdict: str, **changes: Any) -> None:
-    warehouse.commit(audit_of(verdict, **changes))
+    warehouse.commit([audit_of(verdict, **changes)])
 
 
 @pytest.mark.parametrize("word", ["not_refuted", "violated"])
@@ -46,7 +46,7 @@ def test_no_rival_has_a_file_refuted_that_is_asked_for_by_its_models_name(wareho
     """A copy of it was audited as theirs, with labels that follow its answers."""
     put(warehouse, "not_refuted")
     rival = evaluated("rival", DAY, verdict="violated", target_sha256=FILE, hour=1)
-    warehouse.commit(rival)
+    warehouse.commit([rival])
     assert serving_verdict(audits_of(warehouse, FILE))[0] is Verdict.VIOLATED
     assert serving_verdict(audits_of(warehouse, FILE, "ads"))[0] is Verdict.NOT_REFUTED
     assert serving_verdict(audits_of(warehouse, FILE, "rival"))[0] is Verdict.VIOLATED
@@ -95,7 +95,7 @@ def test_a_file_passes_by_the_worst_of_what_its_audits_conclude(warehouse):
         for first in range(len(worst_first))
         for place, (verdict, changes) in reversed([*enumerate(worst_first)][first:])
     ]
-    warehouse.commit_all([*alone, *several])
+    warehouse.commit([*alone, *several])
     for place, (*_, expected) in enumerate(CONCLUDED):
         found, why = serving_verdict(audits_of(warehouse, file_of(place)))
         assert (found, why[-1]) == (expected, "."), CONCLUDED[place]
@@ -146,7 +146,7 @@ def test_labels_that_are_rewritten_after_a_violated_audit_open_no_gate(warehouse
 
 def test_nights_that_refute_together_are_a_violation(warehouse):
     record = evaluated("ads", DAY, target_sha256=FILE)
-    warehouse.commit(with_wealth(record, claimed_log_wealth=(50.0,) * 4))
+    warehouse.commit([with_wealth(record, claimed_log_wealth=(50.0,) * 4)])
     found, why = serving_verdict(audits_of(warehouse, FILE))
     assert found is Verdict.VIOLATED
     assert why == "This file must not be served: ads on 2026-04-01 is violated (nights_together)."

@@ -40,14 +40,14 @@ def test_a_warehouse_is_there_when_something_was_committed(warehouse, tmp_path):
     with pytest.raises(TerminalError, match=r"There is no warehouse at .*: privaudit run or night"):
         warehouse.check_exists()
     warehouse.check_place()
-    assert warehouse.commit_all([]) == ()
+    assert warehouse.commit([]) == ()
     assert list((tmp_path / "warehouse").iterdir()) == []
-    warehouse.commit(failed("good", DAY))
+    warehouse.commit([failed("good", DAY)])
     warehouse.check_exists()
 
 
 def test_what_is_committed_is_read_back_as_it_was(warehouse, record):
-    assert warehouse.commit(record)
+    assert warehouse.commit([record]) == (True,)
     (row,) = warehouse.scan("audits").collect().to_dicts()
     assert AuditRow(**row) == sealed(record)
     back = warehouse.record(record.audit.audit_id)
@@ -62,7 +62,7 @@ def test_an_audit_is_found_by_the_beginning_of_its_id(warehouse, record):
     other = whole[:9] + ("1" if whole[9] == "0" else "0") + whole[10:]
     for audit_id in (whole, other):
         row = record.audit.model_copy(update={"audit_id": audit_id})
-        warehouse.commit(AuditRecord(audit=row))
+        warehouse.commit([AuditRecord(audit=row)])
     assert warehouse.whole_id(whole) == warehouse.whole_id(whole[:10]) == whole
     assert warehouse.whole_id(other[:10]) == other
     with pytest.raises(TerminalError, match=f"2 audit ids begin with '{whole[:9]}', for example"):
@@ -77,8 +77,7 @@ def test_an_audit_is_found_by_the_beginning_of_its_id(warehouse, record):
 def test_current_is_the_latest_record_of_every_model_and_day(warehouse):
     """Asked for a day, a model or some columns, the answer is the same with the others left out."""
     of_a = [failed("a", DAY, hour=1, reason="First."), failed("a", DAY, hour=2, reason="Second.")]
-    for committed in (*of_a, failed("b", DAY, hour=1), failed("a", EVE, hour=3)):
-        warehouse.commit(committed)
+    warehouse.commit([*of_a, failed("b", DAY, hour=1), failed("a", EVE, hour=3)])
     current = warehouse.current()
     assert current.select("day", "model", "reason").rows() == [
         (EVE, "a", "None."), (DAY, "a", "Second."), (DAY, "b", "None."),
@@ -124,8 +123,8 @@ def test_a_query_opens_the_tables_that_it_names_and_no_others(warehouse, monkeyp
 
 
 def test_sql_sees_the_tables(warehouse, record):
-    warehouse.commit(record)
-    warehouse.commit(failed("bad", DAY))
+    warehouse.commit([record])
+    warehouse.commit([failed("bad", DAY)])
     verdicts = query(warehouse, "select model, verdict, epsilon_lower from audits order by model")
     assert verdicts.rows() == [
         ("bad", "failed", None),
@@ -153,7 +152,7 @@ def test_a_table_written_before_a_column_existed_is_read_and_grows(warehouse, re
     deltalake.write_deltalake(warehouse.path("audits"), rows)
     assert warehouse.scan("audits").collect()["epsilon_game"].to_list() == [None]
     assert warehouse.scan("audit_bounds").collect()["guesses"].to_list() == [None]
-    warehouse.commit(record)
+    warehouse.commit([record])
     grown = warehouse.scan("audits").sort("model").collect()
     assert record.audit.epsilon_game is not None
     assert grown["epsilon_game"].to_list() == [record.audit.epsilon_game, None]

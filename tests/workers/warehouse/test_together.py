@@ -18,7 +18,7 @@ def put(warehouse: Warehouse, model: str, **changes: Any) -> None:
         "dataset": "clicks", "neighbors": "replace", "epsilon_declared": 1.0,
         "delta_declared": 0.0, "declared_by": "an owner",
     } | changes  # fmt: skip
-    warehouse.commit(evaluated(model, given.pop("day", DAY), **given))
+    warehouse.commit([evaluated(model, given.pop("day", DAY), **given)])
 
 
 def only(found: list[Together]) -> Together:
@@ -32,7 +32,7 @@ def test_models_within_their_declarations_exceed_the_total(warehouse):
         put(warehouse, model)
     put(warehouse, "elsewhere", dataset="views")
     put(warehouse, "earlier", day=DAY - dt.timedelta(days=1))
-    warehouse.commit(failed("late", DAY))
+    warehouse.commit([failed("late", DAY)])
     views, clicks = sorted(together(warehouse, DAY), key=lambda one: len(one.models))
     assert (views.models, views.epsilon_composed) == (("elsewhere",), 1.0)
     assert (clicks.models, clicks.epsilon_composed) == (("a", "b", "c"), 3.0)
