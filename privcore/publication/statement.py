@@ -253,8 +253,6 @@ def largest_refuted(tables: Matched, bet: Bet) -> float:
     """
     best = replace(tables, right=tables.records, control_right=tables.control // 2)
     low, high = 0.0, _LARGEST_CEILING
-    if not bet.refutes(bet.against(best, low)):
-        return 0.0
     while high - low > _STEP / 2.0:
         between = (low + high) / 2.0
         refuted = bet.refutes(bet.against(best, between))
@@ -288,7 +286,7 @@ def least_leak_seen(tables: Matched, bet: Bet, *, epsilon: float, right: float) 
         lowered = math.hypot(figures[0].figure - figures[1].figure, bet.deviation)
         return bet.refutes(replace(figures[0], figure=math.floor(figures[0].figure - lowered)))
 
-    if not tables.records.size or not seen(_LARGEST_LEAK):
+    if not seen(_LARGEST_LEAK):
         return None
     low, high = epsilon, _LARGEST_LEAK
     while high - low > _STEP:

@@ -100,10 +100,9 @@ def test_keep_probability():
 
 
 def test_prior_never_costs_more_than_its_worst_record():
-    assert RandomizedResponseWithPriorAccount(1.0).epsilon(1e-3) == PureMechanism(1.0).epsilon(1e-3)
-    assert RandomizedResponseWithPriorAccount(1.0, top=5).epsilon(1e-3) < PureMechanism(
-        1.0
-    ).epsilon(1e-3)
+    pure = PureMechanism(1.0).epsilon(1e-3)
+    assert RandomizedResponseWithPriorAccount(1.0).epsilon(1e-3) == pure
+    assert RandomizedResponseWithPriorAccount(1.0, top=5).epsilon(1e-3) < pure
     # Three probable labels out of five: no two labels are told apart by more than two of the three.
     keep, change = np.exp(1.0) / (np.exp(1.0) + 2.0), 1.0 / (np.exp(1.0) + 2.0)
     answers = np.full((5, 3), 1.0 / 3.0)
@@ -121,22 +120,18 @@ def test_laplace_labels_against_dp_accounting(deviation):
     mechanism = LaplaceOneHotAccount(deviation)
     assert mechanism.epsilon(0.0) == pytest.approx(2.0 * math.sqrt(2.0) / deviation)
     assert mechanism.renyi([2.0, np.inf])[1] == pytest.approx(mechanism.epsilon(0.0))
-    event = dp_accounting.SelfComposedDpEvent(
-        dp_accounting.LaplaceDpEvent(deviation / math.sqrt(2.0)), 2
-    )
-    accountant = RdpAccountant(ORDERS.tolist()).compose(event)
+    event = dp_accounting.LaplaceDpEvent(deviation / math.sqrt(2.0))
+    accountant = RdpAccountant(ORDERS.tolist()).compose(event, 2)
     np.testing.assert_allclose(mechanism.renyi(ORDERS), accountant.rdp, rtol=1e-9)
 
 
 def test_gaussian_and_pate_against_dp_accounting():
     votes = noisy_max_gaussian(100.0, 1_000)
-    event = dp_accounting.SelfComposedDpEvent(
-        dp_accounting.GaussianDpEvent(100.0 / math.sqrt(2.0)), 1_000
-    )
-    accountant = RdpAccountant(ORDERS.tolist()).compose(event)
+    event = dp_accounting.GaussianDpEvent(100.0 / math.sqrt(2.0))
+    accountant = RdpAccountant(ORDERS.tolist()).compose(event, 1_000)
     np.testing.assert_allclose(votes.renyi(ORDERS), accountant.rdp, rtol=1e-12)
     np.testing.assert_allclose(votes.renyi(ORDERS), ORDERS * 1_000 / 100.0**2)
-    expected = PLDAccountant().compose(event).get_epsilon(1e-5)
+    expected = PLDAccountant().compose(event, 1_000).get_epsilon(1e-5)
     assert votes.epsilon(1e-5) == pytest.approx(expected, abs=1e-3)
     assert votes.epsilon(0.0) == math.inf
     assert GaussianMechanism(1.0).epsilon(1e-5) == pytest.approx(4.377178, abs=1e-6)
@@ -153,12 +148,10 @@ def test_noisy_max_with_laplace_noise():
 @pytest.mark.slow
 def test_dp_sgd_against_dp_accounting():
     mechanism = DpSgd(1.1, 0.01, 1_000)
-    event = dp_accounting.SelfComposedDpEvent(
-        dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1)), 1_000
-    )
-    accountant = RdpAccountant(ORDERS.tolist()).compose(event)
+    event = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1))
+    accountant = RdpAccountant(ORDERS.tolist()).compose(event, 1_000)
     np.testing.assert_allclose(mechanism.renyi(ORDERS), accountant.rdp, rtol=1e-12)
-    expected = PLDAccountant().compose(event).get_epsilon(1e-5)
+    expected = PLDAccountant().compose(event, 1_000).get_epsilon(1e-5)
     assert mechanism.epsilon(1e-5) == pytest.approx(expected, rel=1e-3)
     assert mechanism.neighbors is Neighbors.ADD_REMOVE
     # Without sampling it is one Gaussian mechanism with sqrt(steps) times less noise.
