@@ -192,22 +192,20 @@ def test_programs_get_every_printed_number_as_rows(few, tmp_path, privaudit):  #
     assert leakage.filter(secret_bits=20).sort("epsilon")["leaked"].is_sorted()
     tables = {table["title"].removesuffix(": printed, and ours"): table["rows"]
               for table in json.loads(told)["tables"]}  # fmt: skip
-    places = {
-        WORST_CASE: ("Section 3.2", "Fig 2b", "Fig 2a"),
-        RENYI: ("Fig 7",),
-        REIDENTIFICATION: ("Proposition 9", "Fig 1"),
-    }
-    assert set(tables) == {f"{place} of {paper}" for paper in places for place in places[paper]}
-    for paper, own in places.items():
-        for place in own:
-            rows = {row["quantity"]: row for row in tables[f"{place} of {paper}"]}
-            assert set(rows) == set(printed_values(paper, place))  # none is left out
-            for row in rows.values():
-                assert list(row) == ["quantity", "printed", "here", "verdict"]
-                if row["printed"] in ("0.25", "0.24"):  # the most probable password
-                    assert row["here"] in ("0.40", "0.16")
-                    assert row["verdict"].startswith("differs: Zipf's law with 1.2")
-                elif row["here"]:
-                    assert row["verdict"] == "agrees", row
-                else:
-                    assert row["verdict"].startswith("not computed: the names' priors need GPT-2")
+    places = [
+        *((WORST_CASE, place) for place in ("Section 3.2", "Fig 2b", "Fig 2a")),
+        *((RENYI, "Fig 7"), (REIDENTIFICATION, "Proposition 9"), (REIDENTIFICATION, "Fig 1")),
+    ]
+    assert set(tables) == {f"{place} of {paper}" for paper, place in places}
+    for paper, place in places:
+        rows = {row["quantity"]: row for row in tables[f"{place} of {paper}"]}
+        assert set(rows) == set(printed_values(paper, place))  # none is left out
+        for row in rows.values():
+            assert list(row) == ["quantity", "printed", "here", "verdict"]
+            if row["printed"] in ("0.25", "0.24"):  # the most probable password
+                assert row["here"] in ("0.40", "0.16")
+                assert row["verdict"].startswith("differs: Zipf's law with 1.2")
+            elif row["here"]:
+                assert row["verdict"] == "agrees", row
+            else:
+                assert row["verdict"].startswith("not computed: the names' priors need GPT-2")
