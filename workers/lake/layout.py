@@ -18,7 +18,7 @@ import pathlib
 import re
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -232,14 +232,6 @@ class Lake:
     def complete(self, folder: str) -> None:
         """Mark a day's folder as complete."""
         self.write(f"{folder}/{SUCCESS}", b"")
-
-    def first_checkpoint(self, model: str, days: Iterable[dt.date]) -> dt.date | None:
-        """Return the first of some days that has a complete checkpoint."""
-        return next((day for day in days if self.exists(checkpoint_folder(model, day))), None)
-
-    def has_labels(self, dataset: str, day: dt.date) -> bool:
-        """Return whether a day's labels are complete, and there are any."""
-        return self.exists(labels_folder(dataset, day)) and bool(self.label_files(dataset, day))
 
     def label_files(self, dataset: str, day: dt.date) -> list[LabelFile]:
         """Return a day's Parquet files, sorted by name; of one in a subfolder, with the folder.

@@ -75,7 +75,6 @@ def check_uri(uri: str) -> str:
         "@" in host
         or host.count(":") > (_PORT.search(host) is not None)
         or ";" in urllib.parse.unquote(parts.path)
-        or parts.fragment
         or "#" in uri
         or any(name.lower() not in _QUERY for name, _ in query)
         or any(set("@?#;") & set(urllib.parse.unquote(value)) for _, value in query)

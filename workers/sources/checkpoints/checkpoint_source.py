@@ -24,7 +24,7 @@ from workers.lake.checkpoints import (
     predict,
     read_checkpoint,
 )
-from workers.lake.layout import Lake, check_name
+from workers.lake.layout import Lake, check_name, checkpoint_folder, labels_folder
 from workers.lake.manifest import Feature, Label, LabelColumn, Manifest, class_word, named_twice
 from workers.plan import Plan
 from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
@@ -262,10 +262,10 @@ def lake_checkpoints(
     first = _first_day(target.manifest, day, plan)
     earlier = (first - dt.timedelta(days=back) for back in range(1, plan.proxy_within_days + 1))
     later = (first + dt.timedelta(days=step) for step in range((day - first).days))
-    proxy_day = lake.first_checkpoint(model, itertools.chain(earlier, later))
-    if proxy_day is None:
-        raise no_proxy(model, first, plan)
-    return target, read_checkpoint(lake, model, proxy_day)
+    for proxy_day in itertools.chain(earlier, later):
+        if lake.exists(checkpoint_folder(model, proxy_day)):
+            return target, read_checkpoint(lake, model, proxy_day)
+    raise no_proxy(model, first, plan)
 
 
 def _first_day(target: Manifest, day: dt.date, plan: Plan) -> dt.date:
@@ -282,7 +282,8 @@ def _label_days(
     """
     first = max(_first_day(target, day, plan), proxy.trained_on.last + dt.timedelta(days=1))
     earlier = (first + dt.timedelta(days=step) for step in range((day - first).days))
-    return (*(one for one in earlier if lake.has_labels(target.dataset, one)), day)
+    there = (one for one in earlier if lake.exists(labels_folder(target.dataset, one)))
+    return (*(one for one in there if lake.label_files(target.dataset, one)), day)
 
 
 def no_proxy(
