@@ -16,8 +16,6 @@ from privcore.rounding import exact, guarantee
 from workers.lake.manifest import POLICY
 from workers.warehouse.store import Warehouse
 
-_MOST_DAYS = 3_660
-"""Days of labels that one training is taken to have read, at most: ten years."""
 _NO_PROMISE = {
     ReasonCode.DECLARATION_EMPTY,
     ReasonCode.DELTA_DECIDES,
@@ -110,11 +108,10 @@ def _audits(warehouse: Warehouse, day: dt.date) -> pl.DataFrame:
 
 
 def _label_days(row: Mapping[str, Any]) -> list[dt.date]:
-    """Return the days whose labels training read, ascending; at most `_MOST_DAYS`."""
+    """Return the days whose labels training read, ascending."""
     last = row["day"]
     first = min(filter(None, (last, row["trained_since"], *(row["label_days"] or ()))))
-    days = min((last - first).days, _MOST_DAYS - 1)
-    return [last - dt.timedelta(days=before) for before in range(days, -1, -1)]
+    return [first + dt.timedelta(days=step) for step in range((last - first).days + 1)]
 
 
 def _together(

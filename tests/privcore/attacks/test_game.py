@@ -80,6 +80,7 @@ def test_bins_are_monotone_in_confidence_and_hold_ties_apart():
     assert np.array_equal(bins_of(-sizes), bins)
 
 
+@pytest.mark.paper("observational", "Definition 4")
 @pytest.mark.parametrize("score", [PaperScore(), LogRatioScore()])
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_the_kernel_plays_the_naive_game_bit_by_bit(classes, score):

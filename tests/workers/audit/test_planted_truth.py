@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privcore.attacks import generator, label_inference
+from privcore.attacks import generator
 from privcore.guarantees import PureDP
 from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.support.audits import audited, recorded, run_audits
@@ -32,7 +32,6 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.verdicts import nothing_wrong
-from tests.support.words import naive_draw
 from workers.audit.declaration import claim_of
 from workers.audit.request import Request
 from workers.executors import InProcess
@@ -227,9 +226,6 @@ def test_a_guarantee_for_simulating_is_stored_and_tested_by_its_own_theorem(tmp_
     assert guesses[0] == guesses[1] < guesses[2]
 
 
-KEY = 17
-
-
 def files(folder):
     """Return each file's digest and its time of change."""
     return {
@@ -250,35 +246,6 @@ def test_an_audit_leaves_data_and_models_as_they_are(tmp_path):
     assert record.audit.status == "evaluated"
     assert len(before) > 6
     assert files(tmp_path) == before
-
-
-def always(target, _):
-    """Be an adversary that always says the same: it is right where the coin says it, too."""
-    return np.ones(target.shape)
-
-
-@pytest.mark.paper("observational", "Definition 4")
-def test_the_coins_are_the_challenger_s_alone():
-    """The artifacts S are drawn apart: no label, model or proxy moves a record's coin."""
-    random = np.random.default_rng(4)
-    records = 40
-    drawn = [naive_draw(KEY, record, 0)[0] for record in range(records)]
-    assert 5 < sum(drawn) < 35
-    for _ in range(3):
-        labels = random.integers(0, 3, records)
-        target, proxy = (random.dirichlet(np.ones(3), records) for _ in range(2))
-        for record in range(records):
-            one = slice(record, record + 1)
-            tally = label_inference(
-                target[one],
-                proxy[one],
-                labels[one],
-                score=always,
-                repetitions=1,
-                key=KEY,
-                indices=np.array([record]),
-            )
-            assert int(tally.correct.sum()) == drawn[record]
 
 
 SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)

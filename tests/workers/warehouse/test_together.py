@@ -108,11 +108,3 @@ def test_a_large_declaration_for_the_own_day_alone_exceeds_the_total(warehouse):
     put(warehouse, "large", day=later(6), epsilon_declared=50.0)
     found = only(together(warehouse, later(6)))
     assert (found.day, found.trainings, found.exceeds(8.0)) == (later(6), 3, True)
-
-
-def test_ten_years_of_labels_are_the_most_that_one_training_read(warehouse):
-    put(warehouse, "old", trained_since=dt.date(1, 1, 1))
-    put(warehouse, "then", day=later(-3_659))
-    put(warehouse, "before", day=later(-3_660))
-    assert only(together(warehouse, later(-3_659))).models == ("old", "then")
-    assert only(together(warehouse, later(-3_660))).models == ("before",)
