@@ -28,54 +28,37 @@ def accounted(declared):
     return accounted_epsilon(guarantee_of(declared.privacy), where="The manifest")
 
 
-@pytest.mark.paper("observational", "Definition 1")
-@pytest.mark.parametrize("neighbors", ["replace", "simulate"])
-def test_what_the_parameters_account_for_is_returned(neighbors):
-    """A mechanism for replacing bears a guarantee for simulating, too."""
-    response = {"name": "randomized_response", "keep_probability": 0.75, "classes": 2}
-    found = accounted(manifest(epsilon=2.5, neighbors=neighbors, **response))
-    assert found == pytest.approx(1.0986122886681098)
-    assert accounted(manifest()) is None
-
-
+LITTLE, INVALID = Reason.DECLARED_TOO_LITTLE, Reason.MANIFEST_INVALID
+KEPT = {"name": "randomized_response", "keep_probability": 0.75, "classes": 2}
 SGD = {
     "epsilon": 50.0, "delta": 1e-5, "name": "dp_sgd", "noise_multiplier": 1.0,
     "sampling_rate": 0.01, "steps": 100,
 }  # fmt: skip
 
 
+@pytest.mark.paper("observational", "Definition 1")
+@pytest.mark.parametrize("neighbors", ["replace", "simulate"])
+def test_what_the_parameters_account_for_is_returned(neighbors):
+    """A mechanism for replacing bears a guarantee for simulating, too."""
+    found = accounted(manifest(epsilon=2.5, neighbors=neighbors, **KEPT))
+    assert found == pytest.approx(1.0986122886681098)
+    assert accounted(manifest()) is None
+
+
 @pytest.mark.parametrize(
     ("changes", "reason", "words"),
     [
-        (
-            {"epsilon": 1.0, "name": "randomized_response", "keep_probability": 0.75, "classes": 2},
-            Reason.DECLARED_TOO_LITTLE,
-            ("declares epsilon 1 at delta 0", "accounts for 1.09861"),
-        ),
-        (
-            {"name": "randomized_response", "classes": 2},
-            Reason.MANIFEST_INVALID,
-            ("cannot be read", "missing parameter"),
-        ),
-        ({"name": "wishful_thinking"}, Reason.MANIFEST_INVALID, ("wishful_thinking", "known ones")),
-        (
-            SGD,
-            Reason.MANIFEST_INVALID,
-            ("declares a guarantee for replacing", "set the mechanism's parameter neighbors"),
-        ),
-        (
-            SGD | {"neighbors": "simulate"},
-            Reason.MANIFEST_INVALID,
-            ("declares a guarantee for simulating", "accounted for adding or removing"),
-        ),
+        (KEPT | {"epsilon": 1.0}, LITTLE, "declares epsilon 1 at delta 0.*accounts for 1.09861"),
+        ({"name": "randomized_response", "classes": 2}, INVALID, "cannot be read.*missing param"),
+        ({"name": "wishful_thinking"}, INVALID, "wishful_thinking.*known ones"),
+        (SGD, INVALID, "a guarantee for replacing.*set the mechanism's parameter neighbors"),
+        (SGD | {"neighbors": "simulate"}, INVALID, "for simulating.*for adding or removing"),
     ],
 )
 def test_a_declaration_that_its_mechanism_does_not_bear_is_refused(changes, reason, words):
-    with pytest.raises(NotEvaluableError) as caught:
+    with pytest.raises(NotEvaluableError, match=words) as caught:
         accounted(manifest(**changes))
     assert caught.value.reason is reason
-    for word in words:
-        assert word in str(caught.value)
 
 
 def test_dp_sgd_is_accounted_under_the_declared_relation():

@@ -202,47 +202,32 @@ def test_a_later_days_file_and_one_of_long_ago_are_known(warehouse):
 
 def test_a_secret_that_is_no_longer_asked_for_is_missed(warehouse):
     """An owner took `membership` out of the settings, and the audit that accused ended unheard."""
-    later = EVE + dt.timedelta(days=1)
-    asked = {"secret": "membership", "verdict": "violated"}
-    once = {"secret": "attribute:city", "exploratory": True}
-    put_rows(
-        warehouse,
-        [
-            evaluated("ads", EVE),
-            evaluated("ads", EVE, hour=1, **asked),
-            evaluated("ads", EVE, hour=2, **once),
-            evaluated("ads", later, hour=3),
-        ],
-    )
-    assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], later) == ()
-    (found,) = unlisted_models(warehouse, [("ads", "label")], later)
+    put(warehouse, EVE)
+    put(warehouse, EVE, hour=1, secret="membership", verdict="violated")  # noqa: S106
+    put(warehouse, EVE, hour=2, secret="attribute:city", exploratory=True)  # noqa: S106
+    put(warehouse, DAY, hour=3)
+    assert unlisted_models(warehouse, [("ads", "label"), ("ads", "membership")], DAY) == ()
+    (found,) = unlisted_models(warehouse, [("ads", "label")], DAY)
     assert found == Unlisted("ads", EVE, "membership")
     assert found.sentence() == (
         "The membership audit of ads was last made for 2026-04-01, and the settings no longer ask "
         "for it. Ask for it again, or note why it ended."
     )
-    (found,) = unlisted_models(warehouse, [("ads", "membership")], later + LATELY)
-    assert found == Unlisted("ads", later, "label")
+    (found,) = unlisted_models(warehouse, [("ads", "membership")], DAY + LATELY)
+    assert found == Unlisted("ads", DAY, "label")
 
 
 def test_a_model_that_disappears_is_missed_for_a_week(warehouse):
-    days = {"old": range(3), "new": range(3, 5), "other": range(3, 5), "always": range(5)}
-    put_rows(
-        warehouse,
-        [
-            evaluated(model, EVE + dt.timedelta(days=number), dataset=f"labels of {model}")
-            for model, numbers in days.items()
-            for number in numbers
-        ],
-    )
-    last = EVE + dt.timedelta(days=4)
-    listed = [(model, "label") for model in ("old", "new", "other")]
-    assert unlisted_models(warehouse, [*listed, ("always", "label")], last + LATELY) == ()
+    days = {"old": EVE, "new": DAY, "always": DAY}
+    put_rows(warehouse, [evaluated(model, day) for model, day in days.items()])
+    put_rows(warehouse, [evaluated("always", EVE)])
+    listed = [("old", "label"), ("new", "label")]
+    assert unlisted_models(warehouse, [*listed, ("always", "label")], DAY + LATELY) == ()
     for ahead, missed in ((0, 0), (1, 1), (7, 1), (8, 0)):
-        found = unlisted_models(warehouse, listed, last + dt.timedelta(days=ahead))
-        assert len(found) == missed
-    (found_one,) = unlisted_models(warehouse, listed, last + dt.timedelta(days=1))
+        found = unlisted_models(warehouse, listed, DAY + dt.timedelta(days=ahead))
+        assert [one.model for one in found] == ["always"] * missed
+    (found_one,) = unlisted_models(warehouse, listed, DAY + dt.timedelta(days=1))
     assert found_one.sentence() == (
-        "always was last audited for 2026-04-05, and the settings no longer list it. List it "
+        "always was last audited for 2026-04-02, and the settings no longer list it. List it "
         "again, or note why it was retired."
     )

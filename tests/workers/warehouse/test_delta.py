@@ -78,31 +78,20 @@ def test_a_damaged_log_is_a_sentence(warehouse, damage):
         assert "\n" not in str(caught.value)
 
 
+GONE = "S3 error\n  \x1b[31m↳\x1b[0m GET http://h/timeout/p in 503 ms\n  ↳ not found\n\n\n[1]"
+TORN = "Kernel error -> S3 error\n \x1b[31m↳\x1b[0m HTTP error\n ↳ response body error"
+
+
 @pytest.mark.parametrize(
     ("place", "said", "kind", "words"),
     [
         ("s3://b/w", "Generic S3 error: operation timed out", TransientError, "try again"),
         ("s3://b/w", "got 503 Slow Down after 10 retries", TransientError, "try again"),
         ("s3://b/w", "got 403 Forbidden", TerminalError, "403 Forbidden"),
-        (
-            "s3://b/w",
-            "S3 error\n  \x1b[31m↳\x1b[0m GET http://h/timeout/p in 503 ms\n  ↳ not found\n\n\n[1]",
-            TerminalError,
-            r"\(S3 error: not found\)",
-        ),
-        (
-            "s3://b/w",
-            "Kernel error -> S3 error\n \x1b[31m↳\x1b[0m HTTP error\n ↳ response body error",
-            TornAnswerError,
-            r"\(Kernel error -> S3 error: response body error\): try again",
-        ),
+        ("s3://b/w", GONE, TerminalError, r"\(S3 error: not found\)"),
+        ("s3://b/w", TORN, TornAnswerError, r"\(Kernel error -> S3 error: .* body error\): try"),
         ("/w", "a response body ended", TerminalError, "restore it"),
-        (
-            "/w",
-            "No space left on device (os error 28)",
-            TerminalError,
-            "There is no space left on /w",
-        ),
+        ("/w", "No space left on device (os error 28)", TerminalError, "is no space left on /w"),
         ("/w", "Permission denied (os error 13)", TerminalError, "Permission denied"),
     ],
 )
