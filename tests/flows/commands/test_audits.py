@@ -1,6 +1,4 @@
-"""Refusals of `run`, `night` and `backfill` before anything starts, and the seed of a run."""
-
-import json
+"""Refusals of `run`, `night` and `backfill` before anything starts, and what they print."""
 
 import pytest
 
@@ -50,16 +48,6 @@ def test_a_warehouse_that_cannot_be_written_is_found_before_the_audit(here, priv
         answer = privaudit(*ASKED[asked], *more)
         assert (answer.code, answer.out, answer.err.count("\n")) == (3, "", 1)
         assert answer.err.startswith(f"privaudit: {whys[place]}")
-
-
-@pytest.mark.slow
-def test_a_run_takes_a_seed_and_its_record_says_which(folder, privaudit):
-    asked = [*ASKED["run"], "--model", "good", "--json"]
-    (first,) = json.loads(privaudit(*asked).out)
-    (second,) = json.loads(privaudit(*asked, "--seed", "7").out)
-    assert [json.loads(made["plan"])["seed"] for made in (first, second)] == [0, 7]
-    assert first["audit_id"] != second["audit_id"]
-    assert Warehouse(str(folder / "warehouse")).scan("audits").collect().height == 2
 
 
 def test_a_run_under_another_plan_is_not_taken_for_the_nights(tmp_path, capsys):

@@ -135,28 +135,23 @@ def test_the_demo_as_a_user_runs_it_who_interrupts_it_once(tmp_path):
 
 def made(**changes):
     """Return a demo's result: three nights of two models, the leak from the second night on."""
+    words = {
+        "delays-broken": ("not_refuted inconclusive", "violated violated", "violated violated"),
+        "delays-private": ("not_refuted inconclusive",) * 2 + ("not_refuted not_refuted",),
+    }
     nights = [
-        {
-            "model": model, "day": DAYS[0] + dt.timedelta(days=night), "verdict": "not_refuted",
-            "verdict_together": word, "epsilon_declared": declared,
-            "sees_from_together": 3.0713,
-        }
-        for model, declared in (("delays-broken", 0.5), ("delays-private", 2.0))
-        for night, word in enumerate(("inconclusive", "inconclusive", "not_refuted"))
-    ]  # fmt: skip
-    audits = (
-        pl.DataFrame(nights)
-        .with_columns(
-            verdict=pl.when((pl.col("model") == "delays-broken") & (pl.col("day") > DAYS[0]))
-            .then(pl.lit("violated"))
-            .otherwise(pl.col("verdict"))
+        (
+            model,
+            DAYS[0] + dt.timedelta(days=at),
+            *both.split(),
+            {"delays-broken": 0.5}.get(model, 2.0),
         )
-        .with_columns(
-            verdict_together=pl.when(verdict="violated")
-            .then(pl.lit("violated"))
-            .otherwise("verdict_together")
-        )
-    )
+        for model, nights in words.items()
+        for at, both in enumerate(nights)
+    ]
+    columns = ("model", "day", "verdict", "verdict_together", "epsilon_declared")
+    audits = pl.DataFrame(nights, schema=columns, orient="row")
+    audits = audits.with_columns(sees_from_together=3.0713)
     given = {
         "audits": audits, "report": pathlib.Path("demo/report/index.html"), "rows": 1,
         "dropped": 0, "broken": DAYS[1], "found_before": (0, 0),

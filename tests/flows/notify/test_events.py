@@ -112,13 +112,8 @@ def test_a_figure_that_json_has_not_is_null(settings):
         ({}, MANIFEST),
         ({"source": "{}"}, SETTINGS),
         ({"label_column_holds": "secret"}, None),
-        ({"label_column_holds": "privatised"}, None),
-        ({"mechanism": "gaussian"}, None),
         ({"mechanism": None}, MANIFEST),
-        ({"mechanism": None, "label_column_holds": "secret"}, None),
-        ({"secret": "label"}, MANIFEST),
         ({"secret": "membership"}, None),
-        ({"secret": "attribute:city", "mechanism": None}, None),
     ],
 )
 def test_nights_together_ask_what_the_label_column_holds_where_nobody_says(

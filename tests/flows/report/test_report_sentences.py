@@ -8,28 +8,15 @@ from flows.report import sentences
 from flows.report.history import History
 from flows.report.sentences import assumed, curve_sentence, slices_sentence
 from privcore.lower_bounds.verdicts import Verdict
-from tests.support.report import CODES, everything_beside, identity, record
-from workers.warehouse.nights_together import AuditedNight
+from tests.support.report import CODES, FIRST, everything_beside, identity, record
 from workers.warehouse.schema import BoundRow, SliceRow
 
 DAY = dt.date(2013, 2, 14)
 
 
 def night(model="m", verdict=Verdict.UNDECLARED, lower=0.98, declared=None, **changes):
-    values = identity() | {
-        "model": model,
-        "day": DAY,
-        "recorded_at": dt.datetime(2013, 3, 1, tzinfo=dt.UTC),
-        "status": "evaluated",
-        "verdict": verdict,
-        "reason": "the reason",
-        "secret": "label",
-        "significance": 0.05,
-        "plan": "{}",
-        "epsilon_lower": lower,
-        "epsilon_declared": declared,
-    }
-    return AuditedNight(**values | changes)
+    figures = {"epsilon_lower": lower, "epsilon_declared": declared, "verdict_together": None}
+    return record(model, (DAY - FIRST).days, verdict, **figures | changes)
 
 
 def headline(*nights, on=None):

@@ -47,13 +47,9 @@ def folder(twins):
     return twins.parent
 
 
-def settings_of(folder):
-    return str(folder / "privaudit.toml")
-
-
 @pytest.mark.slow
 def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder):
-    given = {"first": EVE, "last": DAY, "settings": settings_of(folder)}
+    given = {"first": EVE, "last": DAY, "settings": str(folder / "privaudit.toml")}
     heard = []
     with listening(lambda *what: heard.append(what)):
         rows = start(backfill, **given)
@@ -75,8 +71,8 @@ def test_a_backfill_does_each_audit_once_and_the_second_does_nothing(folder):
 
 @pytest.mark.slow
 def test_a_plan_leaves_out_what_is_committed_under_the_same_plan_alone(folder):
-    start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
-    loaded = load_settings(settings_of(folder))
+    start(backfill, first=DAY, last=DAY, models=["good"], settings=str(folder / "privaudit.toml"))
+    loaded = load_settings(folder / "privaudit.toml")
     assert plan_backfill(loaded, DAY, DAY) == [Job("twin", DAY)]
     assert plan_backfill(loaded, DAY, DAY, force=True) == [Job("good", DAY), Job("twin", DAY)]
     other = loaded.model_copy(update={"plan": loaded.plan.model_copy(update={"seed": 9})})
@@ -116,7 +112,7 @@ def test_at_the_deadline_the_record_says_what_is_missing(folder, clock, monkeypa
     monkeypatch.setattr(
         flows.run.nightly, "time", type("T", (), {"sleep": staticmethod(waited.append)})
     )
-    good, twin = start(nightly_audit, day=DAY, settings=settings_of(folder))
+    good, twin = start(nightly_audit, day=DAY, settings=str(folder / "privaudit.toml"))
     assert len(waited) <= 1
     assert good.status == "evaluated"
     assert twin.detail == "missing_target"
@@ -168,7 +164,7 @@ def test_longest_audits_are_submitted_first(folder, monkeypatch):
         flows.run.auditing.runs, "submit", lambda _, title, *__: submitted.append(title)
     )
     jobs = [Job(name, DAY) for name in ("absent", "good", "large")]
-    settings = load_settings(settings_of(folder))
+    settings = load_settings(folder / "privaudit.toml")
     flows.run.auditing.submit(plan_night(lake, jobs, settings), settings, InProcess())
     assert submitted == [f"large {DAY}", f"good {DAY}", f"absent {DAY}"]
 
@@ -193,8 +189,8 @@ def test_an_input_is_missing_until_its_mark_is_there(folder):
 
 @pytest.mark.slow
 def test_a_model_without_a_record_is_overdue_after_its_deadline(folder, alerts):
-    start(backfill, first=DAY, last=DAY, models=["good"], settings=settings_of(folder))
-    loaded = load_settings(settings_of(folder))
+    start(backfill, first=DAY, last=DAY, models=["good"], settings=str(folder / "privaudit.toml"))
+    loaded = load_settings(folder / "privaudit.toml")
     deadline = loaded.deadline_of("twin", DAY)
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     assert overdue_models(loaded, DAY, now=deadline - dt.timedelta(seconds=1)) == ()
@@ -202,11 +198,11 @@ def test_a_model_without_a_record_is_overdue_after_its_deadline(folder, alerts):
     Warehouse(loaded.warehouse).commit([explored])
     assert overdue_models(loaded, DAY, now=deadline) == ("twin",)
     with pytest.raises(AuditsMissingError, match="twin") as caught:
-        start(overdue, day=DAY, settings=settings_of(folder))
+        start(overdue, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [alert.model for alert in alerts] == ["twin"]
     assert json.dumps(caught.value.models) == '["twin"]'
-    start(backfill, first=DAY, last=DAY, settings=settings_of(folder))
-    start(overdue, day=DAY, settings=settings_of(folder))
+    start(backfill, first=DAY, last=DAY, settings=str(folder / "privaudit.toml"))
+    start(overdue, day=DAY, settings=str(folder / "privaudit.toml"))
     assert [alert.model for alert in alerts] == ["twin"]
 
 

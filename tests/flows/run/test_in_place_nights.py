@@ -148,6 +148,8 @@ def test_addresses_are_kept_and_the_unit_is_the_plans(tmp_path):
     settings = load_settings(settings_in(tmp_path, text))
     assert settings.models[0].checkpoints.path == "s3://bucket/models/{model}/{day:%Y%m%d}.ubj"
     assert settings.plan_of("ads").privacy_unit == "flight"
+    scored = load_settings(settings_in(tmp_path, f'{TABLE}unit = "user_id"\n'))
+    assert scored.plan_of("ads").privacy_unit == "user_id"
 
 
 @pytest.mark.slow
@@ -232,8 +234,3 @@ def test_the_settings_say_what_the_label_column_holds(tmp_path):
         assert read.models[0].scores.label_state is not None
     with pytest.raises(SettingsError, match=r"label_state"):
         load_settings(settings_in(tmp_path, f'{TABLE}label_state = "public"\n'))
-
-
-def test_the_tables_unit_is_the_plans(tmp_path):
-    settings = load_settings(settings_in(tmp_path, f'{TABLE}unit = "user_id"\n'))
-    assert settings.plan_of("ads").privacy_unit == "user_id"

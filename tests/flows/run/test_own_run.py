@@ -1,6 +1,7 @@
 """A run's first start, the account that acts, and an audit by another plan."""
 
 import datetime as dt
+import json
 import os
 import uuid
 from types import SimpleNamespace
@@ -65,17 +66,15 @@ def test_a_run_with_another_seed_is_exploratory_and_is_listed(
 ):
     monkeypatch.chdir(tmp_path)
     settings = write_settings(tmp_path, ["good"])
-    told = settings.read_text().replace('"lake"', f'"{template.uri}"')
-    settings.write_text(
-        told.replace('name = "good"', 'name = "good"\nnotify = ["team@example.org"]')
-    )
+    settings.write_text(settings.read_text().replace('"lake"', f'"{template.uri}"'))
     run = ["run", "--model", "good", "--day", str(DAY)]
     assert privaudit(*run).code == privaudit(*run, "--seed", "0").code == 0
     privaudit(*run, "--seed", "5")
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    found = warehouse.scan("audits").sort("revision").select("audit_id", "exploratory")
-    (own, first), (_, other) = found.collect().rows()
-    assert (first, other) == (False, True)
+    found = warehouse.scan("audits").sort("revision").select("audit_id", "exploratory", "plan")
+    (own, *first), (_, *other) = found.collect().rows()
+    assert (first[0], other[0]) == (False, True)
+    assert [json.loads(plan)["seed"] for _, plan in (first, other)] == [0, 5]
     assert warehouse.current()["audit_id"].to_list() == [own]
 
 

@@ -90,9 +90,9 @@ def test_a_key_that_openssl_made_signs_and_its_id_is_the_public_keys_digest(tmp_
     assert one["keyid"] == key_id(trusted)
 
 
-def test_a_changed_payload_type_or_signature_is_said(key):
-    data, trusted = sign(key)
-    envelope = json.loads(data)
+def test_a_bundle_in_any_other_form_is_found():
+    bundle = make_bundle(statement(), KEY)
+    envelope = json.loads(bundle)
     (one,) = envelope["signatures"]
     flipped = bytearray(base64.b64decode(one["sig"]))
     flipped[10] ^= 1
@@ -101,8 +101,9 @@ def test_a_changed_payload_type_or_signature_is_said(key):
     assert one["sig"].endswith("==")
     other = one["sig"][:-3] + letters[letters.index(one["sig"][-3]) ^ 1] + "=="
     assert base64.b64decode(other) == base64.b64decode(one["sig"])
-    for change in (
-        {"payload": base64.b64encode(PAYLOAD + b" ").decode()},
+    payload = base64.b64decode(envelope["payload"])
+    changes = (
+        {"payload": base64.b64encode(payload + b" ").decode()},
         {"payload": envelope["payload"][:-1] + "\n"},
         {"payload": 7},
         {"payloadType": "text/plain"},
@@ -112,9 +113,20 @@ def test_a_changed_payload_type_or_signature_is_said(key):
         {"signatures": [one, one]},
         {"signatures": None},
         {"more": 1},
+    )
+    for other in (
+        *(canonical_json(envelope | change) + b"\n" for change in changes),
+        bundle[:-1],
+        bundle + b"\n",
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps(envelope, indent=2).encode(),
+        bundle.replace(b'"payload":', b'"payload":"","payload":'),
     ):
         with pytest.raises(UntrustedSignatureError):
-            verified_payload(canonical_json(envelope | change) + b"\n", [trusted])
+            verified(other)
 
 
 def test_a_wrong_key_is_said(key, tmp_path):
@@ -253,23 +265,6 @@ def test_a_bundle_verifies_with_the_public_key_alone_and_a_changed_byte_is_found
         changed[place] ^= 1 + place % 7
         with pytest.raises(UntrustedSignatureError):
             verified(bytes(changed))
-
-
-def test_cut_added_and_formatted_bytes_are_found():
-    bundle = make_bundle(statement(), KEY)
-    for other in (
-        bundle[:-1],
-        bundle + b"\n",
-        b"",
-        b"[]",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        json.dumps(json.loads(bundle), indent=2).encode(),
-        bundle.replace(b'"payload":', b'"payload":"","payload":'),
-    ):
-        with pytest.raises(UntrustedSignatureError) as refused:
-            verified(other)
-        assert refused.value.what == "altered"
 
 
 def test_a_signer_that_contradicts_itself_is_found():
