@@ -74,7 +74,7 @@ def test_the_game_papers_tables_are_printed_to_the_digit(place):
     assert words == stated
 
 
-@pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4", "Figure 2")
+@pytest.mark.paper("relaxations", "Table 1", "Table 2", "Table 3", "Table 4")
 def test_counts_are_printed_to_the_digit():
     def numbers(place):
         return {name: value.words for name, value in printed_values(RELAXATIONS, place).items()}
@@ -82,17 +82,13 @@ def test_counts_are_printed_to_the_digit():
     (membership,) = transcript("003_table2_membership_queries")
     assert list(numbers("Table 2").values()) == list(membership.values())
     of_persons = numbers("Table 3")
-    text = {row["quantity"]: row["value"] for row in transcript("003_text_values")}
-    people = "people unique on linking attributes"
-    assert of_persons.pop("persons unique on five attributes") == text[people]
+    del of_persons["persons unique on five attributes"]  # of the text: test_study_relaxations.py
     table = transcript("003_table3_attribute_queries")
     assert list(of_persons.values()) == [
         row[column] for row in table for column in ("protected_by_idp", "no_protection")
     ]
     total = transcript("003_table4_full_reconstruction")[0]
     assert list(numbers("Table 4").values()) == [total["idp_protection"], total["no_protection"]]
-    names = ("balance: queries alone", "balance: distinct values")
-    assert list(numbers("Fig 2").values()) == [text[name] for name in names]
     for row in transcript("003_table1_variance_rule"):
         value = printed_values(RELAXATIONS, "Table 1")[f"accuracy at m = {row['m']}"]
         right, trials = int(row["correct"]) / int(row["simulations"]), int(row["simulations"])

@@ -44,7 +44,7 @@ def test_what_follows_from_the_printed_totals():
     assert float(budget["idp_protection"]) == pytest.approx(total * EPSILON)
 
 
-@pytest.mark.paper("relaxations", "Section 6")
+@pytest.mark.paper("relaxations", "Section 6", "Figure 2")
 def test_every_number_of_the_text_is_ours_or_follows_from_ours():
     stated = {row["quantity"]: row["value"] for row in printed("003_text_values")}
     for name, (low, high) in BANK_BOUNDS.items():
