@@ -181,9 +181,8 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     many = ensemble.per_round
     start = 0.0 if ensemble.start is None else ensemble.start
     odds = np.tile(np.resize(np.asarray(start, dtype=np.float64), many), (len(labels), 1))
-    parts: list[tuple[NDArray[np.integer | np.bool_], ...]] = []
-    places = list[Counts]()
-    seen = offset = 0
+    read, below, places = list[tuple[Tree, int]](), list[Counts](), list[Counts]()
+    offset = 0
     cost = 1 if ensemble.steps == 1 else ensemble.steps * _ROUNDS
     most = min(leaves.shape[1], trees_read(len(labels) * cost, ensemble.classes))
     for begin in range(0, most - many + 1, many):
@@ -203,31 +202,26 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
         for place, (tree, sums, rows) in enumerate(zip(trees, whole, counts, strict=True)):
             if not steps[place]:
                 continue
-            node, size = nodes[:, place], len(tree.parents)
+            node, one = nodes[:, place], place if many > 1 else 1
             odds[:, place] += tree.values[node]
-            one = place if many > 1 else 1
-            depths = _depths(tree.parents)
-            positives = np.bincount(node, weights=labels == one, minlength=size)
-            parts.append((
-                *(_upwards(each.astype(np.int64), tree.parents, depths)
-                  for each in (sums, rows, positives)),
-                depths, np.full(size, one), _numeric(tree, depths),
-            ))  # fmt: skip
+            positives = np.bincount(node, weights=labels == one, minlength=len(rows))
+            below.append(np.column_stack([sums, rows, positives]).astype(np.int64))
+            read.append((tree, one))
             places.append(node + offset)
-            seen, offset = seen + int((rows > 0).sum()), offset + size
-    if not parts:
+            offset += len(rows)
+    if not read:
         none = np.empty(0, dtype=np.int64)
         return LabelSums(
             0, none, none, none, none, np.empty((len(labels), 0), dtype=np.int64), none,
             none.astype(bool), ensemble.classes, "its first tree's sums are not whole",
         )  # fmt: skip
-    sums, rows, positives, depths, counted, numeric = (
-        np.concatenate(each) for each in zip(*parts, strict=True)
-    )
-    why = "" if seen >= ENOUGH_LEAVES else "too few leaves hold whole sums"
-    trees_of = len(parts) if ensemble.factor is not None else len(parts) // many
+    held = np.concatenate(below)
+    why = "" if (held[:, 1] > 0).sum() >= ENOUGH_LEAVES else "too few leaves hold whole sums"
+    depths, numeric = _summed_upwards(held, [tree for tree, _ in read])
+    counted = np.repeat([one for _, one in read], [len(tree.parents) for tree, _ in read])
+    trees_of = len(read) if ensemble.factor is not None else len(read) // many
     return LabelSums(
-        trees_of, sums, rows, positives, depths, np.column_stack(places), counted, numeric,
+        trees_of, *held.T.copy(), depths, np.column_stack(places), counted, numeric,
         ensemble.classes, why,
     )  # fmt: skip
 
@@ -339,39 +333,36 @@ def _step(ensemble: Ensemble, tree: Tree, node: Counts, odds: Floats) -> Floats:
     return np.where(held, sums, 0.0)
 
 
-def _depths(parents: Counts) -> Counts:
-    """Return how far each node is from the root.
+def _summed_upwards(held: Counts, trees: Sequence[Tree]) -> tuple[Counts, Flags]:
+    """Add what leaves hold to all nodes above them, of all trees' nodes, shape (nodes, sums).
+
+    Returns:
+        How far each node is from its root, and whether no node above it asks for a category.
 
     Raises:
-        InvalidInputError: parents that are no nodes, or run in a circle.
+        InvalidInputError: parents that are no nodes of their tree, or run in a circle.
     """
-    depths, at = np.zeros(len(parents), dtype=np.int64), parents
-    while (at >= 0).any():
-        if at.max() >= len(parents) or depths.max() > len(parents):
-            raise InvalidInputError("parents", parents.tolist(), "they lead to the root")
+    sizes = [len(tree.parents) for tree in trees]
+    own = np.concatenate([tree.parents for tree in trees])
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    parents = np.where(own >= 0, own + first, -1)
+    outside, depths, at = (own >= np.repeat(sizes, sizes)).any(), np.zeros_like(own), parents
+    while not outside and (at >= 0).any():
         depths += at >= 0
+        outside = depths.max() > max(sizes)
         at = np.where(at >= 0, parents[at], -1)
-    return depths
-
-
-def _numeric(tree: Tree, depths: Counts) -> Flags:
-    """Return whether no node above asks for a category."""
-    numeric = np.ones(len(tree.parents), dtype=bool)
-    if tree.asks is None:
-        return numeric
-    for depth in range(1, int(depths.max(initial=0)) + 1):
-        at = np.flatnonzero(depths == depth)
-        numeric[at] = (numeric & ~tree.asks)[tree.parents[at]]
-    return numeric
-
-
-def _upwards(leaves: Counts, parents: Counts, depths: Counts) -> Counts:
-    """Return each node's sum of the leaves below it."""
-    sums = leaves.copy()
-    for depth in range(int(depths.max(initial=0)), 0, -1):
-        at = np.flatnonzero(depths == depth)
-        np.add.at(sums, parents[at], sums[at])
-    return sums
+    if outside:
+        raise InvalidInputError("parents", own.tolist(), "they lead to the root")
+    levels = [np.flatnonzero(depths == depth) for depth in range(int(depths.max()) + 1)]
+    for nodes in reversed(levels[1:]):
+        np.add.at(held, parents[nodes], held[nodes])
+    asks = np.concatenate(
+        [np.zeros(len(tree.parents), bool) if tree.asks is None else tree.asks for tree in trees]
+    )
+    numeric = np.ones(len(own), dtype=bool)
+    for nodes in levels[1:]:
+        numeric[nodes] = (numeric & ~asks)[parents[nodes]]
+    return depths, numeric
 
 
 def conditions(features: Sequence[Floats]) -> int:

@@ -97,20 +97,28 @@ def applied_response(
 
     # It is concave in k, as the least of sums of logarithms of what is linear in k: one interval is
     # accepted, and the best point of a coarse grid has the best of all beside it.
-    coarse = max(range(0, len(_GRID), _COARSE), key=lambda place: log_pvalue(float(_GRID[place])))
+    coarse = _first_best(_GRID[::_COARSE], log_pvalue) * _COARSE
     near = _GRID[max(coarse - _COARSE, 0) : coarse + _COARSE + 1]
-    finer = np.maximum(max(near, key=log_pvalue) + _FINER, 0.0)
+    finer = np.maximum(near[_first_best(near, log_pvalue)] + _FINER, 0.0)
     points = np.unique(np.concatenate([_GRID, finer]))
-    rejected = [log_pvalue(one) <= math.log(SIGNIFICANCE) for one in finer]
-    if all(rejected):
+    accepted = next((one for one in finer if log_pvalue(one) > math.log(SIGNIFICANCE)), None)
+    if accepted is None:
         low = high = math.nan
     else:
-        at = int(np.searchsorted(points, finer[rejected.index(False)]))
+        at = int(np.searchsorted(points, accepted))
         low = max(low, _end(points[at::-1], log_pvalue))
         high = min(high, _end(points[at:], log_pvalue))
     if not low <= high:
         low = high = math.nan
     return AppliedResponse(low, high, read, same, len(labels), found.classes)
+
+
+def _first_best(points: Floats, log_pvalue: Callable[[float], float]) -> int:
+    """Return the place of the first of ascending points after which none is better."""
+    falls = range(len(points) - 1)
+    return bisect.bisect_left(
+        falls, 0, key=lambda place: -(log_pvalue(points[place + 1]) > log_pvalue(points[place]))
+    )
 
 
 def _end(points: Floats, log_pvalue: Callable[[float], float]) -> float:

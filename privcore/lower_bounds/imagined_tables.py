@@ -156,13 +156,15 @@ def _counts(
     for i in range(at.size):
         for arm in range(2):
             records = kept_back[i] if arm else trained[i]
+            if records == 0:
+                continue
             answers = _binomial(uniforms[3 * arm, i], records, answered[i])
             for answer in range(2):
                 level = levels[answer, i]
-                if level == 0:
+                made = answers if answer else records - answers
+                if level == 0 or made == 0:
                     continue
                 chance = chances[i] if arm else right[answer, i]
-                made = answers if answer else records - answers
                 having = _binomial(uniforms[3 * arm + 1 + answer, i], made, chance)
                 row = counts[level - 1, at[i], sides[answer, i], arm]
                 _add(row, made, having, granted[:, i])
@@ -314,9 +316,11 @@ def _root(first: float, second: float, both: float, odds: float, variance: float
 @njit(cache=True)
 def _binomial(uniform: float, number: int, chance: float) -> int:
     """Return the quantile of a binomial distribution; where it is wide, that of a normal one."""
+    if number <= 1:  # most cells of a small audit
+        return int(number == 1 and uniform > 1.0 - chance)
     if chance > 0.5:
         return number - _binomial(1.0 - uniform, number, 1.0 - chance)
-    if number == 0 or chance <= 0.0:
+    if chance <= 0.0:
         return 0
     variance = number * chance * (1.0 - chance)
     if variance > _MANY:
