@@ -164,6 +164,8 @@ class Contained:
 
     def environment(self) -> dict[str, str]:
         """Return the variables of this process that a call has."""
+        if not self._variables:
+            return {}  # to look through all takes longer than many a call
         prefixes = tuple(name for name in self._variables if name.endswith("_"))
         return {
             name: value
