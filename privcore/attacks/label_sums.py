@@ -220,8 +220,9 @@ def label_sums(ensemble: Ensemble, leaves: NDArray[np.integer], labels: Counts) 
     depths, numeric = _summed_upwards(held, [tree for tree, _ in read])
     counted = np.repeat([one for _, one in read], [len(tree.parents) for tree, _ in read])
     trees_of = len(read) if ensemble.factor is not None else len(read) // many
+    sums, rows, positives = held.T.copy()
     return LabelSums(
-        trees_of, *held.T.copy(), depths, np.column_stack(places), counted, numeric,
+        trees_of, sums, rows, positives, depths, np.column_stack(places), counted, numeric,
         ensemble.classes, why,
     )  # fmt: skip
 

@@ -115,10 +115,12 @@ def applied_response(
 
 def _first_best(points: Floats, log_pvalue: Callable[[float], float]) -> int:
     """Return the place of the first of ascending points after which none is better."""
-    falls = range(len(points) - 1)
-    return bisect.bisect_left(
-        falls, 0, key=lambda place: -(log_pvalue(points[place + 1]) > log_pvalue(points[place]))
-    )
+
+    def falls(place: int) -> bool:
+        after, here = (log_pvalue(float(points[at])) for at in (place + 1, place))
+        return after <= here
+
+    return bisect.bisect_left(range(len(points) - 1), 1, key=falls)
 
 
 def _end(points: Floats, log_pvalue: Callable[[float], float]) -> float:
