@@ -12,8 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.support.audits import audited, recorded
 from tests.support.lake import DAY, PLAN, figures, label_path, label_rows
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.shards import BadRecords, find_partition
-from workers.lake.layout import Lake
+from workers.labels.shards import BadRecords, divide, find_partition
+from workers.lake.layout import LabelFile, Lake
 from workers.sources.tables.day_tables import TablePlace
 from workers.sources.tables.table_files import find_day, look
 
@@ -117,15 +117,11 @@ def test_a_row_group_of_many_rows_is_played_batch_by_batch(lake, monkeypatch):
     assert figures(parts) == figures(whole)
 
 
-@pytest.mark.slow
-def test_tiny_files_are_as_many_shards(lake):
-    path = label_path(lake, "flights")
-    rows = label_rows(400, seed=3)
-    path.unlink()
-    for place in range(200):
-        add_file(lake, rows.slice(2 * place, 2), f"part-{place:05d}.parquet")
-    row = audited(lake)
-    assert (row.status, row.records + row.control_records) == ("evaluated", 400)
+def test_a_unit_has_at_most_500_files():
+    files = [LabelFile(f"{number:04}", 1, 0) for number in range(1_200)]
+    units = divide(Lake("/nowhere"), "", files)
+    assert [len(unit) for unit in units] == [500, 500, 200]
+    assert [piece.file for unit in units for piece in unit] == [file.name for file in files]
 
 
 @pytest.mark.slow

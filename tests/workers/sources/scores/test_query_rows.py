@@ -156,19 +156,11 @@ def test_verify_asks_the_query_again_and_says_what_it_cannot_know(bank):
 
 
 @pytest.mark.slow
-def test_null_records_null_scores_and_records_that_come_twice_are_told(bank):
-    run(bank, "update applications set pd_today = null where application_id = 'a1'")
-    assert "probability" in audit(settings()).audit.reason
-    run(bank, "update applications set pd_today = 0.5, application_id = null "
-              "where application_id = 'a1'")  # fmt: skip
+def test_rows_that_name_no_record_are_told(bank):
+    run(bank, "update applications set application_id = null where application_id = 'a1'")
     told = audit(settings()).audit
     assert (told.status, told.detail) == ("not_evaluable", Reason.RECORD_UNJOINED)
-    assert "1 rows of the query of the database bank have no value in 'application_id'" in (
-        told.reason
-    )
-    run(bank, "update applications set application_id = 'a2' where application_id is null")
-    told = audit(settings()).audit
-    assert (told.status, told.detail) == ("not_evaluable", Reason.RECORD_REPEATED)
+    assert told.reason.startswith("1 rows of the query of the database bank have no value in 'appl")
 
 
 def refused(given: str, **changes: Any) -> str:

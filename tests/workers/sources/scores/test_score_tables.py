@@ -16,8 +16,9 @@ from tests.support.score_tables import (
     put_folder,
     reason_or_bound,
 )
+from workers.labels.columns import Batch
 from workers.lake.manifest import Privacy
-from workers.sources.scores.score_tables import ScoreTables, clearly_apart, same_model
+from workers.sources.scores.score_tables import ScoreTables, clearly_apart, lacking, same_model
 from workers.sources.scores.supplied import SuppliedScores, external_inputs_from_json
 
 GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"}
@@ -113,49 +114,32 @@ def test_models_that_are_clearly_apart_are_not_compared_further():
     assert not clearly_apart(both(p), both(np.append(p[:1_500], p[1_500:] + 0.4)))
 
 
-ROWS = 800
-
-
-def in_lists(frame: pl.DataFrame, role: str, missing: float | None) -> pl.DataFrame:
-    """Return both roles' probabilities as lists; those of training rows lack one in `role`."""
-    columns = []
-    for name in ("new", "old"):
-        values = [
-            [missing if name == role and split == "train" else 1.0 - chance, chance]
-            for chance, split in frame.select(name, "split").iter_rows()
-        ]
-        columns.append(pl.Series(name, values, dtype=pl.List(pl.Float64)))
-    return frame.with_columns(columns)
-
-
-@pytest.mark.parametrize("missing", [float("nan"), None], ids=["nan", "null"])
-@pytest.mark.parametrize("role", ["new", "old"])
-def test_a_number_that_is_missing_in_a_list_is_a_score_that_is_missing(tmp_path, role, missing):
+@pytest.mark.parametrize(
+    ("without", "told"), [("no arm", ("violated", None)), ("train", ("failed", "scores_missing"))]
+)
+def test_lists_are_read_as_columns_are_unless_a_number_is_missing(tmp_path, without, told):
     """Such rows played as tosses of a coin: a bound of 2.4 became 0, without a remark."""
-    row = audited_scores(tmp_path / "t", in_lists(predictions(), role, missing))
-    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
+    first = pl.when(pl.col("split") != without).then(1 - pl.col("old"))
+    lists = {"new": pl.concat_list(1 - pl.col("new"), "new"), "old": pl.concat_list(first, "old")}
+    row = audited_scores(tmp_path / "t", predictions().with_columns(**lists))
+    assert (row.verdict, row.detail) == told, row.reason
 
 
-def test_lists_of_probabilities_are_read_as_columns_are(tmp_path):
-    row = audited_scores(tmp_path / "t", in_lists(predictions(), "none", None))
-    assert row.verdict == "violated", row.reason
+def test_a_list_lacks_a_score_where_it_or_a_number_in_it_is_missing():
+    lists = pl.Series("p", [[0.2, 0.8], None, [None, 0.5], [0.5, float("nan")]])
+    batch = Batch(pl.DataFrame([lists]).to_arrow(), "p", ("p", 0, 0))
+    found = lacking(batch, ("p",), role="proxy", classes=2)
+    assert found.tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize("inner", [pl.String, pl.Boolean, pl.List(pl.Float64)])
 def test_a_list_of_something_else_than_numbers_is_refused(tmp_path, inner):
     """The audit ended as an error, as it did where a whole list was missing."""
-    frame = predictions().with_columns(new=pl.Series([[None, None]] * ROWS, dtype=pl.List(inner)))
+    frame = predictions().with_columns(new=pl.Series([[None, None]] * 800, dtype=pl.List(inner)))
     row = audited_scores(
         tmp_path / "t", frame.with_columns(pl.concat_list(1 - pl.col("old"), "old"))
     )
     assert (row.status, row.detail) == ("not_evaluable", "probabilities_invalid"), row.reason
-
-
-def test_a_whole_list_that_is_missing_is_a_score_that_is_missing(tmp_path):
-    frame = in_lists(predictions(), "none", None)
-    frame = frame.with_columns(new=pl.when(pl.col("record") > 5).then("new"))
-    row = audited_scores(tmp_path / "t", frame)
-    assert (row.status, row.detail) == ("not_evaluable", "scores_missing"), row.reason
 
 
 def test_a_decimal_that_polars_panics_at_prints_nothing(tmp_path, capfd):
