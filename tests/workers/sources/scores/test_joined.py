@@ -16,7 +16,8 @@ from privcore.exceptions import TransientError
 from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.object_store import empty_bucket, object_store
-from tests.support.score_tables import EMPTY_LAKE, audit, score_rows
+from tests.support.score_tables import EMPTY_LAKE, audit, put_folder, score_rows
+from tests.support.score_tables import tables as named
 from workers.audit.rehearsal import rehearse
 from workers.audit.request import Request
 from workers.audit.verify import Finding, verify
@@ -51,20 +52,12 @@ class Tables:
                                   p="p_yesterday")  # fmt: skip
 
     def put(self) -> ScoreTables:
-        labels = self.folder / "labels" / f"day={DAY}"
-        labels.mkdir(parents=True)
-        self.labels.drop("day").write_parquet(labels / "part.parquet")
+        put_folder(self.folder / "labels", self.labels)
         for name in ("target", "proxy"):
             deltalake.write_deltalake(str(self.folder / name), getattr(self, name))
-        return ScoreTables.model_validate(
-            {
-                "table": str(self.folder / "labels"),
-                "record": "event_id",
-                "label": "clicked",
-                "target": {"table": str(self.folder / "target"), "column": "p", "record": "record"},
-                "proxy": {"table": str(self.folder / "proxy"), "column": "p", "day": "ds"},
-            }
-        )
+        target = {"table": str(self.folder / "target"), "column": "p", "record": "record"}
+        proxy = {"table": str(self.folder / "proxy"), "column": "p", "day": "ds"}
+        return named(self.folder / "labels", record="event_id", target=target, proxy=proxy)
 
 
 @pytest.fixture
@@ -150,11 +143,7 @@ def test_rows_that_name_no_record_are_counted(tables):
 
 def test_three_tables_are_the_audit_of_one(tables, tmp_path):
     joined = audited(tables.put())
-    folder = tmp_path / "one" / f"day={DAY}"
-    folder.mkdir(parents=True)
-    world().drop("day").write_parquet(folder / "part.parquet")
-    given = {"table": str(folder.parent), "label": "clicked", "target": "p_today"}
-    alone = audited(ScoreTables.model_validate(given | {"proxy": "p_yesterday"}))
+    alone = audited(named(put_folder(tmp_path / "one", world())))
     assert (joined.status, joined.verdict) == ("evaluated", "violated")
     # Streams are the files' own, so what is drawn differs; what is counted does not.
     for name in ("records", "control_records", "epsilon_if_proxy_right", "target_log_loss"):
@@ -260,8 +249,8 @@ def test_a_damaged_page_of_a_table_is_unreadable_input(tables):
 def test_files_of_a_table_that_store_columns_otherwise_are_said(tables):
     given = tables.put()
     folder = tables.folder / "labels" / f"day={DAY}"
-    rows = pl.read_parquet(folder / "part.parquet")
-    (folder / "part.parquet").unlink()
+    rows = pl.read_parquet(folder / "part-0.parquet")
+    (folder / "part-0.parquet").unlink()
     rows[:100].write_parquet(folder / "a.parquet")
     small = rows[100:].with_columns(pl.col("clicked").cast(pl.Int8))
     small.write_parquet(folder / "b.parquet")
@@ -297,7 +286,7 @@ def test_the_same_rows_in_other_files_are_joined_to_the_same(tables):
     assert (one.status, one.verdict) == ("evaluated", "violated")
     folder = tables.folder / "labels" / f"day={DAY}"
     again = tables.labels.drop("day").sample(fraction=1.0, shuffle=True, seed=4)
-    (folder / "part.parquet").unlink()
+    (folder / "part-0.parquet").unlink()
     again[:3_000].write_parquet(folder / "a.parquet", row_group_size=170)
     again[3_000:].write_parquet(folder / "b.parquet", row_group_size=5_000)
     again[:0].write_parquet(folder / "c.parquet")
@@ -305,20 +294,6 @@ def test_the_same_rows_in_other_files_are_joined_to_the_same(tables):
     assert other.labels_digest == one.labels_digest
     assert other.epsilon_game == one.epsilon_game
     assert other.epsilon_lower == one.epsilon_lower
-
-
-@pytest.mark.slow
-def test_a_table_without_rows_is_said(tables):
-    tables.labels = tables.labels[:0]
-    row = audited(tables.put())
-    assert row.status == "not_evaluable"
-    tables.folder = tables.folder / "again"
-    tables.labels, tables.target = (
-        world().select("day", "event_id", "clicked", "split"),
-        tables.target[:0],
-    )
-    row = audited(tables.put())
-    assert row.detail in {"record_unjoined", "missing_labels"}
 
 
 @pytest.mark.slow

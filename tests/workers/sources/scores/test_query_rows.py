@@ -23,6 +23,7 @@ from tests.support.audits import run_audits
 from tests.support.lake import DAY, EVE, declared
 from tests.support.postgresql import Server, postgresql
 from tests.support.score_tables import EMPTY_LAKE, PLAN, score_rows
+from tests.support.score_tables import tables as named
 from workers.audit.request import Request
 from workers.audit.run import run_audit
 from workers.audit.verify import Finding, verify
@@ -86,16 +87,9 @@ def rows_left(server: Server) -> int:
 
 
 def settings(**changes: Any) -> ScoreTables:
-    given = {
-        "table": "applications",
-        "database": "bank",
-        "query": QUERY,
-        "record": "application_id",
-        "label": "defaulted",
-        "target": "pd_today",
-        "proxy": "pd_yesterday",
-    }
-    return ScoreTables.model_validate(given | changes)
+    given = {"database": "bank", "query": QUERY, "record": "application_id", "label": "defaulted"}
+    given |= {"target": "pd_today", "proxy": "pd_yesterday"}
+    return named("applications", **given | changes)
 
 
 def audit(tables: ScoreTables, privacy: Privacy | None = None) -> AuditRecord:

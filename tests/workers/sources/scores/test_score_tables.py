@@ -18,7 +18,13 @@ from tests.support.score_tables import (
 )
 from workers.labels.columns import Batch
 from workers.lake.manifest import Privacy
-from workers.sources.scores.score_tables import ScoreTables, clearly_apart, lacking, same_model
+from workers.sources.scores.score_tables import (
+    ScoreTables,
+    clearly_apart,
+    lacking,
+    read_probabilities,
+    same_model,
+)
 from workers.sources.scores.supplied import SuppliedScores, external_inputs_from_json
 
 GIVEN: dict[str, Any] = {"table": "t", "label": "y", "target": "p", "proxy": "q"}
@@ -123,6 +129,29 @@ def test_lists_are_read_as_columns_are_unless_a_number_is_missing(tmp_path, with
     lists = {"new": pl.concat_list(1 - pl.col("new"), "new"), "old": pl.concat_list(first, "old")}
     row = audited_scores(tmp_path / "t", predictions().with_columns(**lists))
     assert (row.verdict, row.detail) == told, row.reason
+
+
+@pytest.mark.parametrize(
+    ("columns", "scale", "near"),
+    [
+        ("abc", "probability", 1e-12),
+        (["raw"], "log_odds", 1e-12),
+        (["half"], "probability", 1e-3),
+        (["rounded"], "probability", 0.01),
+    ],
+)
+def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(columns, scale, near):
+    """Half precision and two digits are probabilities still."""
+    p = np.random.default_rng(0).dirichlet([2.0, 2.0, 2.0], 200)
+    forms = {"raw": np.log(p) + 3.0, "half": p.astype(np.float16), "rounded": np.round(p, 2)}
+    lists = {name: pl.Series(values.astype(float).tolist()) for name, values in forms.items()}
+    frame = pl.DataFrame({**dict(zip("abc", p.T, strict=True)), **lists})
+    found = read_probabilities(
+        Batch(frame.to_arrow(), "p", ("p", 0, 0)), tuple(columns),
+        role="target", classes=3, scale=scale, used=np.ones(200, dtype=np.bool_),
+    )  # fmt: skip
+    assert np.abs(found - p).max() < near
+    assert found.sum(axis=1) == pytest.approx(1.0)
 
 
 def test_a_list_lacks_a_score_where_it_or_a_number_in_it_is_missing():

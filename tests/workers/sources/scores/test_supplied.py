@@ -175,63 +175,6 @@ def test_two_models_whose_days_begin_at_other_hours_share_one_read_and_no_rows(t
     assert found[0].audit.records < found[1].audit.records
 
 
-def three(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of three classes: two columns more for each model, and the same as lists."""
-    frame = frame.with_columns(
-        clicked=pl.when(pl.col("country") == "NL").then(pl.lit("never")).otherwise(
-            pl.col("clicked").replace_strict({0: "no", 1: "yes"})
-        )
-    )  # fmt: skip
-    for model in ("p_today", "p_yesterday"):
-        yes = pl.col(model)
-        frame = frame.with_columns(
-            ((1 - yes) / 2).alias(f"{model}_no"),
-            (yes / 2).alias(f"{model}_yes"),
-            pl.lit(0.5).alias(f"{model}_never"),
-        )
-        columns = [f"{model}_{word}" for word in ("no", "yes", "never")]
-        frame = frame.with_columns(pl.concat_list(columns).alias(f"{model}_all"))
-    return frame
-
-
-@pytest.mark.slow
-def test_columns_per_class_lists_and_log_odds_are_the_same_probabilities(tmp_path):
-    frame = three(scored(leak=1.0))
-    for model in ("p_today", "p_yesterday"):
-        frame = frame.with_columns(pl.col(f"{model}_all").list.eval(pl.element().log() + 3.0)
-                                   .alias(f"{model}_raw"))  # fmt: skip
-    place = put_folder(tmp_path / "scores", frame)
-    classes = ("no", "yes", "never")
-
-    def named(suffix: str, **more: Any) -> AuditRecord:
-        return audit(tables(
-            place, classes=classes, target=f"p_today_{suffix}", proxy=f"p_yesterday_{suffix}",
-            **more,
-        ))  # fmt: skip
-
-    lists, raw = named("all"), named("raw", scale="log_odds")
-    columns = audit(
-        tables(
-            place,
-            classes=classes,
-            target=[f"p_today_{word}" for word in classes],
-            proxy=[f"p_yesterday_{word}" for word in classes],
-        )
-    )
-    assert lists.audit.status == "evaluated"
-    for record in (raw, columns):
-        assert record.audit.records == lists.audit.records
-        assert record.audit.target_log_loss == pytest.approx(lists.audit.target_log_loss, abs=1e-6)
-    # Half precision and two digits are probabilities still.
-    half = frame.with_columns(pl.col("p_today_all").cast(pl.List(pl.Float32)))
-    half = half.with_columns(pl.col("p_yesterday_all").list.eval(pl.element().round(2)))
-    rounded = audit(tables(
-        put_folder(tmp_path / "rounded", half),
-        classes=classes, target="p_today_all", proxy="p_yesterday_all",
-    ))  # fmt: skip
-    assert rounded.audit.status == "evaluated"
-
-
 ODDS = pl.col("p_today") * 8 - 4
 NO_CHANCE = {
     "log odds": (ODDS, 'set scores.scale = "log_odds"'),
