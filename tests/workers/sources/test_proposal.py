@@ -200,13 +200,6 @@ def test_times_with_an_offset_ask_for_the_zone_and_say_what_depends_on_it(
     assert ScoreTables.model_validate(written(found)).time_zone == zone
 
 
-def test_times_without_an_offset_ask_for_no_zone(tmp_path):
-    day = pl.lit(dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC).replace(tzinfo=None))
-    rows(happened=day).write_parquet(tmp_path / "scores.parquet")
-    found = propose(look(str(tmp_path / "scores.parquet")), {})
-    assert (found.missing, found.newest) == ({}, DAY)
-
-
 def test_a_number_is_no_label_but_its_side_of_a_threshold_is(proposed):
     wide = rows(p_today=pl.col("p_today") * 100.0, amount=pl.int_range(500))
     for frame, values in ((rows(), "500"), (wide, "500")):
@@ -328,7 +321,8 @@ def test_a_column_named_like_a_day_is_one_only_if_its_values_are_days(tmp_path):
         "which column or folder says the day: no column looks like it (day: its values are no "
         "days); add a column of dates like 2026-03-02, or move the files to a folder ds=2026-03-02"
     )
-    for dates in (pl.lit(DAY), pl.lit(str(DAY)), pl.lit(int(f"{DAY:%Y%m%d}"))):
-        rows(day=month, date=dates).write_parquet(table)
+    noon = dt.datetime.combine(DAY, dt.time(12))
+    for date in (DAY, str(DAY), int(f"{DAY:%Y%m%d}"), noon):
+        rows(day=month, date=pl.lit(date)).write_parquet(table)
         found = propose(look(str(table)), {})
-        assert (found.settings["day"], found.newest) == ("date", DAY)
+        assert (found.settings["day"], found.newest, found.missing) == ("date", DAY, {})

@@ -161,7 +161,7 @@ def test_a_delta_table_gives_the_files_that_may_hold_the_day(tmp_path):
         found = find_day(place(tmp_path / "t"), EVE)
         assert (found.version, len(found.files)) == (number, [1, 1, 2][number])
     assert len(find_day(place(tmp_path / "t", version=0), EVE).files) == 1
-    with pytest.raises(NotEvaluableError, match="has no day = 2026-03-02"):
+    with pytest.raises(NotEvaluableError, match=r"no day = 2026-03-02: .* text like 2026-03-02"):
         find_day(place(tmp_path / "t", version=0), DAY)
 
 
