@@ -1,4 +1,8 @@
-"""Unique strings planted in the labels' files are looked for in every file of the warehouse."""
+"""What is planted in the labels' files is looked for in all files of warehouse and report.
+
+Declared names may be shown: of model, dataset, the columns of label and slice, and values of slices
+with enough records. Features, labels, classes and rarer values may not.
+"""
 
 import pathlib
 import re
@@ -8,6 +12,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from flows.report.site import write_report
 from tests.support.audits import recorded
 from tests.support.lake import DAY, EVE, copied, put_labels, put_model, small_lake
 from tests.support.tiers import rest_slow
@@ -21,18 +26,20 @@ from workers.warehouse.store import Warehouse
 ROWS = 400
 MARK = "planted7f3a"
 CLASS = "sown5e21"
+NUMBER = 7182818284
 # Classes are named in the manifest, and in the one sentence that tells what a label may be.
 LABEL = LabelColumn(column="late", classes=(f"{CLASS}-no", f"{CLASS}-yes"))
 PLAN = Plan(repetitions=2, slices=("city",), minimum_slice_records=50)
 
 
 def marked(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Return the rows with a mark of its own in every text, and ids that the model never sees."""
+    """Return the rows with a mark in each text and number, and ids that the model never sees."""
     number = pl.int_range(pl.len()).cast(pl.String)
     return frame.with_columns(
         person=pl.format(f"{MARK}-person-{seed}-{{}}", number),
         email=pl.format(f"{{}}@{MARK}.example", number),
         city=pl.format(f"{MARK}-{{}}-{{}}", pl.col("city"), number),
+        delay=pl.col("delay") + NUMBER,
     )
 
 
@@ -52,9 +59,10 @@ def labels(lake: Lake, day: Any) -> pl.DataFrame:
 
 
 def everything(warehouse: Warehouse) -> str:
-    """Return all that the warehouse's files hold, as text: bytes, values and footers."""
-    texts = []
-    for path in sorted(pathlib.Path(warehouse.uri).rglob("*")):
+    """Return all that files of warehouse and report hold: bytes, and values and footers as text."""
+    texts, report = [], pathlib.Path(f"{warehouse.uri}-report")
+    write_report(warehouse, report)
+    for path in sorted([*pathlib.Path(warehouse.uri).rglob("*"), *report.rglob("*")]):
         if path.is_file():
             texts.append(path.read_bytes().decode("latin-1"))
         if path.suffix == ".parquet":
@@ -96,7 +104,7 @@ def test_nothing_of_a_record_reaches_the_warehouse(lake, tmp_path, damage):
     compact(warehouse)
     held = everything(warehouse)
     assert "good" in held
-    marks = MARK if damage == "a label of no class" else f"({MARK}|{CLASS})"
+    marks = f"({MARK}|{NUMBER}{'' if damage == 'a label of no class' else f'|{CLASS}'})"
     leaked = sorted({found[0] for found in re.finditer(rf".{{40}}{marks}.{{40}}", held)})
     assert leaked == []
 
