@@ -37,11 +37,6 @@ from workers.plan import Plan, TrainingSampling
 from workers.versions import METHOD_VERSION
 
 
-def relabel(lake, frame):
-    label_path(lake, "flights").unlink()
-    put_labels(lake, DAY, frame)
-
-
 def rows_of(lake):
     return pl.read_parquet(label_path(lake, "flights"))
 
@@ -82,7 +77,7 @@ def test_the_record_counts_both_arms_and_what_it_left_out(lake):
     rows, place = rows_of(lake), pl.int_range(pl.len())
     other = pl.when(place < 3).then(None).when(place < 7).then(pl.lit("test")).otherwise("split")
     changed = rows.with_columns(other.alias("split"))
-    relabel(lake, changed)
+    put_labels(lake, DAY, changed)
     row = recorded(lake).audit
     assert row.excluded_records == 7
     assert row.records == changed.filter(pl.col("split") == "train").height
@@ -95,7 +90,7 @@ def test_columns_in_another_order_or_that_no_model_asks_for_change_no_number(lak
     more = rows.select(reversed(rows.columns)).with_columns(
         note=pl.lit("x"), list=pl.concat_list("hour")
     )
-    relabel(lake, more)
+    put_labels(lake, DAY, more)
     after = recorded(lake)
     assert after.audit.labels_digest != undisturbed.audit.labels_digest
     assert numbers(after) == numbers(undisturbed)
@@ -106,7 +101,7 @@ def test_a_null_is_scored_as_an_empty_string_or_as_a_nan(lake):
     for word, number in (("", float("nan")), (None, None)):
         missing = {"city": pl.lit(word), "delay": pl.lit(number)}
         changed = {name: pl.when(first).then(missing[name]).otherwise(name) for name in missing}
-        relabel(lake, rows.with_columns(**changed))
+        put_labels(lake, DAY, rows.with_columns(**changed))
         found.append(recorded(lake))
     assert numbers(found[1]) == numbers(found[0])
     assert found[0].audit.status == "evaluated"
@@ -205,7 +200,7 @@ def test_the_audit_id_changes_with_every_part_of_the_plan():
 )
 def test_the_audit_id_changes_with_labels_manifests_and_models(lake, undisturbed, what, day):
     if what == "labels":
-        relabel(lake, label_rows(400, seed=77))
+        put_labels(lake, DAY, label_rows(400, seed=77))
     elif what == "manifest":
         edit_manifest(lake, "good", day, privacy=declared(0.75))
     else:
