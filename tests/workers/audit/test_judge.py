@@ -1,13 +1,11 @@
 """One judgement of one night: what the verdict rests on, and what is said beside it."""
 
-import dataclasses
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-import xgboost
 from scipy.special import expit
 
 import workers.audit.judge
@@ -16,18 +14,7 @@ from privcore.lower_bounds import Secret
 from privcore.lower_bounds.verdicts import ReasonCode, Verdict
 from tests.privcore.lower_bounds.test_verdicts import evidence
 from tests.support.audits import audited
-from tests.support.lake import (
-    DAY,
-    EVE,
-    FEATURES,
-    PLAN,
-    copied,
-    declared,
-    label_path,
-    label_rows,
-    manifest_for,
-    put_labels,
-)
+from tests.support.lake import DAY, PLAN, copied, declared, label_path, put_labels, without_files
 from tests.support.persons import units_of
 from tests.support.score_tables import audited_scores, leaking_scores, tables
 from tests.support.verdicts import nothing_wrong
@@ -42,10 +29,6 @@ from workers.audit.judge import (
     worse_than_shares,
 )
 from workers.audit.request import Inputs, Request
-from workers.audit.run import run_audit
-from workers.executors import InProcess
-from workers.lake.checkpoints import write_checkpoint
-from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
 from workers.remark import Remark, RemarkKind
@@ -72,7 +55,7 @@ def grounds(*, lower=0.0, owner=None, plan=PLAN, state="secret", arms=None, misl
     given = SuppliedScores(tables("scores", context=["x"], label_state=state), owner)
     source = ScoreSource("ads", DAY, given, nowhere)
     counted = {"suspicion": 0.0} | changes
-    result = dataclasses.replace(PartialResult.zero(Game(source, plan)), **counted)
+    result = replace(PartialResult.zero(Game(source, plan)), **counted)
     return Grounds(
         Inputs(Request("ads", plan), source, None),
         result,
@@ -177,8 +160,8 @@ def test_no_models_are_called_one_for_a_secret_that_both_ignore(secret):
     chances, labels = np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)
     night = grounds(fidelity=fidelity(chances, chances, labels), plan=Plan(secret=secret))
     if secret is Secret.MEMBERSHIP:
-        inputs = dataclasses.replace(night.inputs, source=MembershipSource(night.source))
-        night = dataclasses.replace(night, inputs=inputs)
+        inputs = replace(night.inputs, source=MembershipSource(night.source))
+        night = replace(night, inputs=inputs)
     said = " ".join(one.sentence for one in remarks_of(night))
     assert ("compares a model with itself" in said) is (secret is Secret.LABEL)
 
@@ -218,30 +201,14 @@ def test_a_target_that_answers_as_the_earlier_model_does_is_told():
         assert ("compares a model with itself" in said) is told
 
 
-def rounds(first, more, frame):
-    """Return XGBoost's file whose first rounds know little and whose later ones remember."""
-    seen = frame.filter(pl.col("split") == "train")
-    rows = xgboost.DMatrix(seen.select("delay", "hour").to_numpy(), label=seen["late"].to_numpy())
-    flat = {"objective": "binary:logistic", "max_depth": 1, "eta": 0.1, "nthread": 1}
-    deep = flat | {"max_depth": 12, "eta": 0.5, "lambda": 0.01, "min_child_weight": 0}
-    model = xgboost.train(flat, rows, first)
-    model = xgboost.train(deep, rows, more, xgb_model=model)
-    model.set_attr(best_iteration=str(first - 1), scikit_learn="{}")
-    return bytes(model.save_raw("json"))
-
-
-def test_rounds_that_were_not_audited_are_told(tmp_path):
+def test_rounds_that_were_not_audited_are_told():
     """A bound of 4.4 is 0 of the first round alone, and Booster.predict serves all 31."""
-    lake = Lake(str(tmp_path / "lake"))
-    for seed, (day, more) in enumerate(((EVE, 1), (DAY, 30))):
-        frame = label_rows(1_000, seed=seed)
-        put_labels(lake, day, frame)
-        manifest = manifest_for(model="m", day=day, features=FEATURES[:2], privacy=declared(0.5))
-        content = rounds(1, more, frame)
-        write_checkpoint(lake, manifest.model_dump(), content, format="xgboost")
-    row = run_audit(lake, "m", DAY, plan=PLAN, executor=InProcess()).audit
-    assert nothing_wrong(row)  # one round answers within a quarter of log-odds
-    assert "It holds 30 more, which Booster.predict serves" in row.reason
+    source, night = without_files(classes=2), grounds()
+    described = source.target.described.model_copy(update={"unserved_rounds": 30})
+    source = replace(source, target=replace(source.target, described=described))
+    night = replace(night, inputs=replace(night.inputs, source=source))
+    (told,) = (one for one in remarks_of(night) if one.kind is RemarkKind.SERVED_OTHERWISE)
+    assert "It holds 30 more, which Booster.predict serves" in told.sentence
 
 
 def test_no_rows_of_a_score_table_acquit_in_silence(tmp_path):
