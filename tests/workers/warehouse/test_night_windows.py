@@ -292,17 +292,10 @@ def test_a_plan_that_somebody_chose_adds_nothing_to_other_nights(warehouse):
 def nights(folder: pathlib.Path, holdouts: list[int]) -> dict[str, list[object]]:
     """Return what nights of a weak leak prove together, beside the holdouts of these numbers."""
     warehouse = Warehouse(str(folder))
-    weak = {
-        "window_log_wealth": tuple(np.tile(0.8 * (1.0 - WINDOW_EPSILONS / 1.5), 4).tolist()),
-        "claimed_log_wealth": (0.8,) * 4,
-    }
     sketches = [random.Random(holdout).randbytes(32).hex() for holdout in holdouts]  # noqa: S311
-    put_rows(
-        warehouse,
-        [night(number, holdout_sketch=one, **weak) for number, one in enumerate(sketches)],
-    )
-    found = epsilon_windows(warehouse, warehouse.current())
-    return found.sort("day").to_dict(as_series=False)
+    given = (with_wealth(night_of(at, 0.8), holdout_sketch=one) for at, one in enumerate(sketches))
+    put_rows(warehouse, given)
+    return epsilon_windows(warehouse, warehouse.current()).sort("day").to_dict(as_series=False)
 
 
 def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(tmp_path):
@@ -317,12 +310,12 @@ def test_a_holdout_that_comes_again_is_told_once_and_takes_back_nothing(tmp_path
     assert early["refuted_together"].count(True) == 0
     told = [change for change in early["nights_remark"] if change]
     assert told == [early["nights_remark"][1]]
-    assert str(told[0]).startswith("The holdout of 2026-04-02 is that of 2026-04-01: from now on")
+    assert str(told[0]).startswith("The holdout of 2026-03-03 is that of 2026-03-02: from now on")
     late = nights(tmp_path / "late", [*range(12), 3, 13])
     assert late["refuted_together"] == fresh["refuted_together"]
     assert late["epsilon_standing"][:12] == fresh["epsilon_standing"][:12]
     assert late["epsilon_standing"][12:] == [fresh["epsilon_standing"][11]] * 2
-    assert "is that of 2026-04-04" in str(late["nights_remark"][12])
+    assert "is that of 2026-03-05" in str(late["nights_remark"][12])
 
 
 @pytest.mark.slow
