@@ -27,13 +27,17 @@ def test_what_lies_in_the_working_folder_is_not_imported(tmp_path, monkeypatch):
 
 
 @pytest.fixture(params=[False, True], ids=["kept", "forked"])
-def call(request):
-    with contained(behave, seconds=2, fork=request.param) as made:
+def fork(request):
+    return request.param
+
+
+@pytest.fixture
+def call(fork):
+    with contained(behave, seconds=2, fork=fork) as made:
         yield made
 
 
-@pytest.mark.parametrize("fork", [False, True], ids=["kept", "forked"])
-def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(monkeypatch, fork):
+def test_bytes_are_returned_beside_what_json_holds_and_no_more_than_are_read(fork, monkeypatch):
     with contained(triple, fork=fork) as tripling:
         assert tripling(b"\n\x00\xff") == WithBytes({"length": 3}, b"\n\x00\xff" * 3)
         assert tripling(b"") == WithBytes({"length": 0}, b"")
@@ -93,7 +97,6 @@ def test_a_bound_on_memory_is_no_more_than_half_of_what_is_left(call, monkeypatc
         call(how="grow")
 
 
-@pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
 def test_an_answer_that_is_none_ends_the_call_alone(fork):
     """A process that was taken over may say anything; without its fields a KeyError came of it."""
     with contained(attempt, fork=fork) as made:
@@ -107,7 +110,6 @@ def test_an_answer_that_is_none_ends_the_call_alone(fork):
         assert made(what="environment", about="no such word") == {"found": []}
 
 
-@pytest.mark.parametrize("fork", [True, False])
 def test_what_a_child_is_without_it_cannot_import(fork):
     for without, known in (((), True), (("colorsys", "wave"), False)):
         with contained(behave, fork=fork, without=without) as call:
@@ -122,7 +124,6 @@ def test_only_a_kept_process_serves_several_calls_and_a_killed_one_is_started_ag
     assert call(b"fine") == "fine"
 
 
-@pytest.mark.parametrize("fork", [True, False], ids=["forked", "kept"])
 def test_a_process_whose_caller_is_gone_ends(fork):
     """Its standard input ends then. Without this, three processes of each reader stayed."""
     slow = "tests.support.waits_at_its_end:answer"

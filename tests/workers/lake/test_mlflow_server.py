@@ -138,13 +138,3 @@ def test_a_real_registry_leads_to_a_native_file_wherever_its_artifacts_lie(
         assert find_registered(nobody) is None
     with pytest.raises(NotEvaluableError, match="flavors python_function, sklearn"):
         find_registered(f"models:/other-{kind}@{ALIAS}", allowed)
-    for stranger in ("s3://other/m", f"{found.folder}?endpoint_override=127.0.0.1:9", "/etc"):
-        name = f"stranger-{kind}-{len(stranger)}"
-        asked(client, "registered-models/create", name=name)
-        given = {"name": name, "source": stranger}
-        answer = client.post("/api/2.0/mlflow/model-versions/create", json=given)
-        if answer.status_code == 200:  # else the server itself refuses
-            version = answer.json()["model_version"]["version"]
-            asked(client, "registered-models/alias", name=name, alias=ALIAS, version=version)
-            with pytest.raises(NotEvaluableError, match=r"below no place|another server"):
-                find_registered(f"models:/{name}@{ALIAS}", allowed)
