@@ -133,9 +133,12 @@ def _sample(asked: _Asked, file: str) -> tuple[bool, ByGame[StudentSample]]:
     try:
         listed = shared.partition.file(file)
         footer = read_footer(shared.lake, path, shared.columns, listed=listed)
-        able = shared.of(
-            [n for n, game in shared.games.items() if _fits(shared, game, footer, path)]
-        )
+        readable = []
+        for number, game in shared.games.items():
+            with contextlib.suppress(NotEvaluableError):
+                check_columns(shared, game, footer, path)
+                readable.append(number)
+        able = shared.of(readable)
         groups = len(footer.groups)
         places = _evenly(groups, groups if asked.row_groups is None else asked.row_groups)
         passed_over = len(places) < groups
@@ -160,14 +163,6 @@ def _sample(asked: _Asked, file: str) -> tuple[bool, ByGame[StudentSample]]:
             found = functools.reduce(operator.add, (part for _, part in alone))
             return any(passed for passed, _ in alone), found
     return passed_over, ByGame(parts)
-
-
-def _fits(shared: LabelPass, game: Game, footer: Footer, path: str) -> bool:
-    try:
-        check_columns(shared, game, footer, path)
-    except NotEvaluableError:
-        return False
-    return True
 
 
 def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
