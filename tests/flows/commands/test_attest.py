@@ -269,11 +269,9 @@ def test_an_audits_page_stands_alone_and_has_three_blocks(audited, privaudit, mo
     monkeypatch.setenv("PATH", "")
     answer = privaudit("attest", "--page", "aaaa")
     assert answer.code == 0, answer.err
-    assert (
-        answer.out.strip()
-        == f"ads-{DAY}.html: no browser could print it here; print it to PDF from any."
-    )
     page = audited / f"ads-{DAY}.html"
+    told = f"{page.name}: no browser could print it here; print it to PDF from any."
+    assert answer.out.strip() == told
     text = shown(page)
     assert "<a class" in page.read_text("utf-8")
     assert "statistics.html" not in page.read_text("utf-8")
@@ -297,9 +295,7 @@ def test_no_page_is_made_of_an_audit_that_does_not_count(audited, privaudit):
     Warehouse("warehouse").withdraw("a" * 32, "Another day's labels.")
     answer = privaudit("attest", "--page", "aaaa")
     assert (answer.code, list(audited.glob("*.html"))) == (3, [])
-    assert (
-        "There is no page of audit aaaaaaaa. This audit was withdrawn: Another day" in answer.words
-    )
+    assert "There is no page of audit aaaaaaaa. This audit was withdrawn: " in answer.words
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")

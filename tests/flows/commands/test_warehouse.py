@@ -174,10 +174,8 @@ def test_whoever_takes_an_audit_back_is_told_of(tmp_path, alerts):
     assert withdraw_audit(settings, first, why="It proved 0.93.") == ()
     (alert,) = alerts
     assert (alert.kind, alert.model, alert.day) == (Kind.WITHDRAWN, "ads", DAY)
-    assert (
-        alert.reason
-        == f"{USER} took back the audit {first[:8]}, which was violated: It proved 0.93."
-    )
+    told = f"{USER} took back the audit {first[:8]}, which was violated: It proved 0.93."
+    assert alert.reason == told
 
 
 def test_refutations_that_are_deleted_are_told_of(tmp_path, alerts):

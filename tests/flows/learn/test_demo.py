@@ -121,10 +121,7 @@ def test_the_demo_as_a_user_runs_it_who_interrupts_it_once(tmp_path):
         assert verdicts[day, "delays-private"] != "violated"
         assert verdicts[day, "delays-plain"] == "undeclared"
     assert [verdicts[str(day), "delays-broken"] for day in DAYS] == ["inconclusive", "violated"]
-    assert (
-        "found that very night; on the one night before, nothing was held against it."
-        in done.stdout
-    )
+    assert "found that very night; on the one night before, nothing was held" in done.stdout
     assert "Its nights together would probably have shown" in done.stdout
     assert re.search(r"\d labelled flights; 110 without an arrival delay", done.stdout)
     assert {path.name for path in folder.iterdir()} == {"home", "demo"}

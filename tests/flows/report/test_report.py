@@ -273,10 +273,7 @@ def test_what_is_measured_declared_and_policy_stand_in_three_blocks(tmp_path):
     measured, declared, ruled = blocks((folder / "delays-private.html").read_text("utf-8"))
     assert "proved 0.79" in measured
     assert "all nights Its 3 nights together prove at least 1.10" in measured
-    assert (
-        "not above guessing Refuted: the loss is at least 0.79; this night could have proved"
-        in (measured)
-    )
+    assert "not above guessing Refuted: the loss is at least 0.79; this night could" in measured
     assert "trust self. It stands on evidence that the model&#39;s owner supplied" in measured
     text = (folder / "delays-private.html").read_text("utf-8")
     assert text.count("It stands on") == 1
@@ -302,10 +299,8 @@ def test_blocks_say_what_is_not_known_and_claim_nothing_of_it(pages):
     assert "It is not known who else was trained on them." in declared
     assert ruled.strip().endswith("No policy is set.")
     assert "No other audited model was trained on them." in model_page(pages([old]))
-    assert (
-        "Nothing is declared, and so nothing is promised."
-        in blocks(model_page(pages([record()])))[1]
-    )
+    _, declared, _ = blocks(model_page(pages([record()])))
+    assert "Nothing is declared, and so nothing is promised." in declared
 
 
 def test_a_night_of_one_model_hides_no_violation_of_another(pages):

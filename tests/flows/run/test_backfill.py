@@ -230,44 +230,22 @@ def test_a_day_lacks_what_was_withdrawn_and_each_secret_that_is_asked_for(tmp_pa
 BEFORE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """Models of which something was announced."""
-    models = []
-    announced = flows.run.auditing.announce
+@pytest.mark.slow
+def test_a_backfill_tells_again_what_its_first_start_committed(twins, monkeypatch):
+    """To the same record: what was cut may have come between a record and its alert."""
+    told, announced = [], flows.run.auditing.announce
 
     def watched(record, *given, **more):
-        models.append(record.audit.model)
+        told.append((record.audit.model, record.audit.audit_id))
         return announced(record, *given, **more)
 
     monkeypatch.setattr(flows.run.auditing, "announce", watched)
-    return models
-
-
-def night_of(settings, **given):
-    return start(nightly_audit, day=DAY, settings=str(settings), **given)
-
-
-@pytest.mark.slow
-def test_a_second_start_of_a_night_comes_to_the_same_records(twins, told, monkeypatch):
-    (good,) = night_of(twins, models=["good"])
-    before = Warehouse(str(twins.parent / "warehouse")).record(good.audit_id)
+    start(nightly_audit, day=DAY, models=["good"], settings=str(twins))
     monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)
-    rows = night_of(twins)
-    assert [row.model for row in rows] == ["good", "twin"]
-    assert sorted(told) == ["good", "good", "twin"]
-    assert rows[0].audit_id == before.audit.audit_id
-    assert rows[0].epsilon_lower == before.audit.epsilon_lower
-    assert Warehouse(str(twins.parent / "warehouse")).current().height == 2
-
-
-@pytest.mark.slow
-def test_a_backfill_tells_again_what_its_first_start_committed(twins, told, monkeypatch):
-    night_of(twins, models=["good"])
-    given = {"first": DAY, "last": DAY, "settings": str(twins)}
-    monkeypatch.setattr(flows.run.nightly, "first_start", lambda: BEFORE)
-    assert sorted(row.model for row in start(backfill, **given)) == ["good", "twin"]
-    assert sorted(told) == ["good", "good", "twin"]
+    rows = start(backfill, first=DAY, last=DAY, settings=str(twins))
+    assert sorted(row.model for row in rows) == ["good", "twin"]
+    assert (len(told), len(set(told))) == (3, 2)
+    assert Warehouse(str(twins.parent / "warehouse")).scan("audits").collect().height == 2
 
 
 @pytest.mark.slow
