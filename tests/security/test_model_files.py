@@ -3,9 +3,7 @@
 import catboost
 import numpy as np
 import onnx
-import polars as pl
 import pytest
-from onnx import helper
 
 from privcore.exceptions import InvalidInputError
 from tests.support import hostile_models
@@ -28,8 +26,7 @@ from workers.audit.run import run_audit
 from workers.contained import closed_here
 from workers.executors import InProcess
 from workers.lake import model_sandbox
-from workers.lake.formats.inputs import ModelInputs
-from workers.lake.model_sandbox import ModelRefusedError, describe_model, score_rows
+from workers.lake.model_sandbox import ModelRefusedError, describe_model
 from workers.memorization.language_models import ModelFile, NgramCounts
 from workers.plan import Plan
 
@@ -57,34 +54,6 @@ def test_an_ngram_model_is_read_and_asked_in_a_contained_process(monkeypatch):
         ModelFile("m.json", b'{"counts": [[],[]]}').check()
     file.check()
     assert file.log_probabilities(np.array([97, 98, 256])).shape == (3, 257)
-
-
-def by_value(most: int) -> bytes:
-    """Return a model that reserves `most` floats where a feature is over 20."""
-    nodes = [
-        helper.make_node("ReduceMax", ["X"], ["highest"], keepdims=0),
-        helper.make_node("Greater", ["highest", "limit"], ["high"]),
-        helper.make_node("Where", ["high", "most", "one"], ["shape"]),
-        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
-        helper.make_node("ReduceSum", ["zeros"], ["zero"], keepdims=0),
-        SCORES,
-        helper.make_node("Add", ["S", "zero"], ["T"]),
-        ANSWER,
-    ]
-    return onnx_file(nodes, W=ONES, limit=np.float32(20), most=[most], one=[1])
-
-
-def test_an_onnx_model_whose_memory_a_value_decides_is_bounded():
-    """Trial rows need little memory; one row of the day asks for 40 GB."""
-    content = by_value(10_000_000_000)
-    described = describe_model(content, form="onnx")
-    usual, high = (
-        ModelInputs(pl.DataFrame(np.full((4, 3), number, np.float32)), matrix=True)
-        for number in (1.0, 21.0)
-    )
-    assert score_rows(content, described, usual, form="onnx").shape == (4, 2)
-    with pytest.raises(ModelRefusedError, match="cannot score these rows with ONNX"):
-        score_rows(content, described, high, form="onnx")
 
 
 DESCRIBED = {"kinds": ["numeric"], "names": ["x"], "classes": None, "class_count": 2}
