@@ -9,16 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from privcore.attacks import generator
-from privcore.guarantees import PureDP
-from privcore.lower_bounds import Claim, Grid, read_evidence
 from tests.support.audits import audited, recorded, run_audits
 from tests.support.lake import (
     BINARY,
     DAY,
     EVE,
     MEMORISE,
-    NO_JOIN_NEEDED,
     THREE,
     copied,
     declared,
@@ -32,14 +28,10 @@ from tests.support.lake import (
     small_lake,
 )
 from tests.support.verdicts import nothing_wrong
-from workers.audit.declaration import claim_of
 from workers.audit.request import Request
 from workers.executors import InProcess
 from workers.lake.layout import Lake, checkpoint_folder
 from workers.plan import Plan
-from workers.scan.label_pass import scan_labels
-from workers.scan.partial_results import Game, LabelPass
-from workers.sources.checkpoints.checkpoint_source import find_checkpoints
 from workers.warehouse.nights_together import with_windows
 from workers.warehouse.store import Warehouse
 
@@ -254,31 +246,16 @@ SLICED = Plan(repetitions=4, slices=("city",), minimum_slice_records=50)
 @pytest.mark.slow
 def test_three_slices_have_a_third_of_the_significance_each(tmp_path):
     sliced = two_days(tmp_path, epsilon=0.3, proxy={"iterations": 20, "depth": 1})
-    record = recorded(sliced, SLICED)
-    found = {row.value: row.epsilon_lower for row in record.slices}
+    rows = recorded(sliced, SLICED).slices
+    found = {row.value: row.epsilon_lower for row in rows}
     assert sorted(found) == ["AMS", "BER", "CDG"]
-
-    source = find_checkpoints(sliced, "good", DAY, plan=SLICED)
-    root, partition = source.find_partition(joining=NO_JOIN_NEEDED)
-    scan = scan_labels(LabelPass(root, partition, {0: Game(source, SLICED)}), executor=InProcess())
-    (tallies,) = scan.of_one_game()[1].slices
-    claim = claim_of(source.privacy, SLICED)
-    assert claim == Claim(family=PureDP(), delta=0.0, significance=0.04, epsilon=0.3)
-    expected, whole = (
-        {
-            value: read_evidence(
-                tallies.tallies(value, classes=2),
-                claim=Claim(PureDP(), 0.0, significance=0.04 / number, epsilon=0.3),
-                choice=Grid(SLICED.fractions),
-                paper_delta=SLICED.delta,
-                random=generator(SLICED.seed, "good", str(DAY), "slice", "city", value),
-            ).epsilon_lower
-            for value in tallies.values
-        }
-        for number in (3, 1)
+    largest = max(row.records for row in rows)
+    whole, third = (
+        recorded(sliced, SLICED, minimum_slice_records=largest, significance=allowed).slices
+        for allowed in (SLICED.significance, SLICED.significance / 3.0)
     )
-    assert found == expected
-    assert all(found[value] < whole[value] - 0.02 for value in found)
+    (alone,) = third
+    assert found[alone.value] == alone.epsilon_lower < whole[0].epsilon_lower - 0.02
     assert np.mean(list(found.values())) > 0.3
 
 
