@@ -5,6 +5,7 @@ A framework's module runs in a child that holds one model's files: `answering` m
 
 import mmap
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,16 @@ class LoadedModel:
 
     model: Any
     categories: Categories = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a category of two codes, as pandas makes them of 1 and "1" in one column."""
+        for known in self.categories:
+            values = Counter(value for value, _ in known or ())
+            if values and (often := values.most_common(1)[0])[1] > 1:
+                raise ModelRefusedError(
+                    f"gives the category {often[0]!r:.100} two codes in one column, so that its "
+                    "rows have no one answer: train it on a column whose categories differ as text"
+                )
 
 
 Load = Callable[[bytes], LoadedModel]

@@ -44,7 +44,7 @@ from workers.labels.columns import Batch
 from workers.lake import formats
 from workers.lake.checkpoints import read_checkpoint
 from workers.lake.formats import FILES
-from workers.lake.formats.contract import ModelRefusedError, check_places
+from workers.lake.formats.contract import LoadedModel, ModelRefusedError, check_places
 from workers.lake.layout import Lake
 from workers.lake.manifest import LabelColumn, parse_manifest
 from workers.lake.model_sandbox import describe_model
@@ -375,3 +375,11 @@ def test_a_manifest_that_does_not_fit_is_refused(lake, models, kind, changes, sa
     edit_manifest(lake, "good", DAY, **changes)
     with pytest.raises(NotEvaluableError, match=said):
         read_checkpoint(lake, "good", DAY)
+
+
+def test_a_category_of_two_codes_is_refused():
+    """Of 1 and "1" in one column, which pandas keeps apart, all rows got the last one's code."""
+    one = (("a", 0), ("b", 1))
+    assert LoadedModel(None, (one, None, one)).categories[0] == one
+    with pytest.raises(ModelRefusedError, match="gives the category 'a' two codes"):
+        LoadedModel(None, (None, (*one, ("a", 2))))
