@@ -33,9 +33,8 @@ from workers.lake.places import REGISTRY, local_path
 from workers.plain_files import open_plain
 from workers.plan import Attribute, Plan, TrainingSampling
 from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
-from workers.sources.label_releases import ReleasedLabels
 from workers.sources.scores.score_tables import DeclaredPrivacy, ScoreTables
-from workers.sources.tables.day_tables import TablePlace
+from workers.sources.tables.day_tables import ReleasedLabels, TablePlace
 from workers.strict_model import StrictModel, known_zone
 
 _SHORT_TIME = re.compile(r"^[ \t]*[\w.]+[ \t]*=[ \t]*\d{1,2}:\d{2}[ \t]*(#.*)?$", re.MULTILINE)

@@ -10,7 +10,6 @@ from tests.test_architecture import PACKAGES, ROOT, modules
 TESTS = ROOT / "tests"
 # A test file, and the modules without a test file of their name whose tests are in it.
 ELSEWHERE = {
-    "workers/audit/test_released_night.py": "workers.sources.label_releases",
     "workers/sources/tables/test_day_tables.py": (
         "workers.looks.hashed_kinds workers.sources.tables.table_days"
     ),

@@ -13,7 +13,7 @@ from workers.audit.request import Request
 from workers.audit.run import run_batches
 from workers.executors import Executor
 from workers.lake.layout import Lake
-from workers.sources.label_releases import ReleasedNight
+from workers.sources.tables.day_tables import ReleasedNight
 from workers.warehouse.schema import AuditRecord
 from workers.warehouse.store import Warehouse
 

@@ -26,8 +26,8 @@ from workers.labels.shards import WORK_UNIT_BYTES
 from workers.lake.checkpoints import DeclaredManifest, read_manifest
 from workers.lake.layout import Lake, checkpoint_folder, labels_folder
 from workers.sources.checkpoints.in_place import InPlace, find_ready
-from workers.sources.label_releases import ReleasedLabels
 from workers.sources.scores.supplied import ExternalInputs, SuppliedScores, find_scores
+from workers.sources.tables.day_tables import ReleasedLabels
 from workers.sources.tables.table_files import find_day
 
 _PATIENCE = 60.0

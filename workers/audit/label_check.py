@@ -29,7 +29,7 @@ from privcore.rounding import down, guarantee, percent_up, up
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import class_words
 from workers.plain_text import plain_text
-from workers.sources.label_releases import EVERY_ROW
+from workers.sources.tables.day_tables import EVERY_ROW
 
 SEARCHED = 200_000
 """Records among which columns are searched; a leak that a column tells is seen in far fewer."""

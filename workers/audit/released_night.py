@@ -20,8 +20,7 @@ from workers.audit.record import declared_columns, digest_of, flat, identity_of
 from workers.audit.request import Request
 from workers.exceptions import NotEvaluableError, Reason
 from workers.lake.manifest import Privacy, guarantee_of
-from workers.sources.label_releases import ReleasedLabels, ReleasedNight
-from workers.sources.tables.day_tables import days_of
+from workers.sources.tables.day_tables import ReleasedLabels, ReleasedNight, days_of
 from workers.sources.tables.table_files import find_day, rows_of
 from workers.warehouse.schema import AuditRecord, AuditRow, Status, WealthRow
 

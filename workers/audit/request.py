@@ -8,9 +8,9 @@ from privcore.lower_bounds.verdicts import Trust
 from workers.lake.checkpoints import DeclaredManifest
 from workers.plan import Plan
 from workers.scan.partial_results import Game
-from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.supplied import ExternalInputs, external_inputs_from_json
 from workers.sources.source import Source
+from workers.sources.tables.day_tables import ReleasedNight
 from workers.versions import METHOD_VERSION
 from workers.warehouse.schema import AuditRow
 

@@ -199,9 +199,7 @@ def describe(content: bytes, columns: list[str] | None) -> dict[str, Any]:
         chunks = []
         for place, _, owner in leaves:
             chunk = group.column(place)
-            first = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                first = min(first, chunk.dictionary_page_offset)
+            first = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
             chunks.append([first, chunk.total_compressed_size, owner, chunk.num_values])
         compressed = sum(
             group.column(place).total_compressed_size for place in range(group.num_columns)

@@ -170,7 +170,7 @@ def _of_batch(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     playing = players(game, batch)
 
     def said(rows: NDArray[np.int64], some: Batch) -> _Said:
-        scored = game.source.probabilities(some, SharedScores.unmetered())
+        scored = game.source.probabilities(some, SharedScores())
         target, proxy = map(learned, scored)
         return _folds(game, batch, playing, rows), target, proxy, playing.labels[rows]
 
@@ -243,9 +243,7 @@ def _of_moved(game: Game, batch: Batch, before: StudentSample) -> StudentSample:
     playing = players(game, batch)
 
     def said(rows: NDArray[np.int64], _: Batch) -> _Said:
-        target, expected = (
-            each[rows] for each in game.source.probabilities(batch, SharedScores.unmetered())
-        )
+        target, expected = (each[rows] for each in game.source.probabilities(batch, SharedScores()))
         if game.student is not None:
             folds = row_folds(game, batch, rows)
             expected = game.student.probabilities(batch, rows, folds)[:, 0]

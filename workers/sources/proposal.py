@@ -74,11 +74,6 @@ class Proposal:
     unused: dict[str, str] = field(default_factory=dict)
     checkpoints: str | None = None
 
-    @property
-    def sample(self) -> pl.DataFrame:
-        """Some rows of the table."""
-        return self.seen.sample
-
     def say(self, key: str, value: Any, why: str) -> None:
         """Settle a key."""
         self.settings[key], self.why[key] = value, why
@@ -118,11 +113,11 @@ def propose(
         _propose_scores(draft)
     _propose_holdout(draft)
     draft.newest = _newest(seen, settings)
-    units = _named(draft.sample.columns, "unit", settings)
+    units = _named(draft.seen.sample.columns, "unit", settings)
     if "unit" not in settings and len(units) == 1:
         draft.offered["unit"] = units[0]
         why["unit"] = "take it where the declaration is for a person with all their rows"
-    features, draft.unused = _left(draft.sample, settings | draft.offered)
+    features, draft.unused = _left(draft.seen.sample, settings | draft.offered)
     if features and not checkpoints and "context" not in settings:
         draft.offered["context"], why["context"] = features, _CONTEXT
     return draft
@@ -153,7 +148,7 @@ def _propose_day(draft: Proposal) -> None:
 
 
 def _propose_label(draft: Proposal) -> None:
-    sample, settings = draft.sample, draft.settings
+    sample, settings = draft.seen.sample, draft.settings
     few = {
         name: values
         for name, kind in sample.schema.items()
@@ -211,7 +206,7 @@ def _propose_scores(draft: Proposal) -> None:
     for role in ("target", "proxy"):
         if role in draft.settings or role in draft.missing:
             continue
-        found = _score_columns(draft.sample, draft.settings)
+        found = _score_columns(draft.seen.sample, draft.settings)
         named = _named(found, role, draft.settings)
         if len(named) == 1:
             held = _SCALES[draft.settings.get("scale", "probability")][1]
@@ -222,7 +217,7 @@ def _propose_scores(draft: Proposal) -> None:
 
 def _propose_scale(draft: Proposal) -> None:
     """Say that scores are log-odds where both columns' names say scores, and neither is one."""
-    sample, settings = draft.sample, draft.settings
+    sample, settings = draft.seen.sample, draft.settings
     if "scale" in settings:
         return
     floats = [name for name, kind in sample.schema.items() if kind.is_float()]
@@ -239,7 +234,7 @@ def _propose_scale(draft: Proposal) -> None:
 
 def _propose_record(draft: Proposal, others: Mapping[str, TableLook]) -> None:
     """Say by which column tables are joined: one that all have, and that names each row."""
-    sample, settings = draft.sample, draft.settings
+    sample, settings = draft.seen.sample, draft.settings
     if "record" in settings:
         return
     common = [
@@ -300,7 +295,7 @@ def _which_score(role: str, candidates: tuple[str, ...], settings: Mapping[str, 
 def _propose_holdout(draft: Proposal) -> None:
     if "split" in draft.settings or "holdout" in draft.settings:
         return
-    sample = draft.sample
+    sample = draft.seen.sample
     columns = [(name, kind, sample[name].unique()) for name, kind in sample.schema.items()]
     columns += [(name, pl.String(), pl.Series(words)) for name, words in draft.seen.words.items()]
     offered = []
@@ -341,7 +336,7 @@ def _held_out_by(name: str, kind: pl.DataType, values: Sequence[Any] | pl.Series
 
 def _propose_zone(draft: Proposal) -> None:
     """Ask for the zone in which times with an offset fall on days, and say how many rows depend."""
-    sample, settings = draft.sample, draft.settings
+    sample, settings = draft.seen.sample, draft.settings
     day = settings.get("day")
     kind = sample.schema.get(day) if isinstance(day, str) else None
     if not isinstance(kind, pl.Datetime) or kind.time_zone is None:

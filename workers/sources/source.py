@@ -36,25 +36,24 @@ class Digests:
     proxy_manifest: str | None
 
 
+def _unmetered(_: str) -> AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class SharedScores:
     """Results that the models of one pass computed of one batch, shared by games that need them.
 
     Attributes:
-        stage: counts processor time.
+        stage: counts processor time; by default nothing.
         made: features as models take them, and probabilities, by whose they are.
         asked: shape (rows of the batch,), which rows are scored here; all of them where it is None.
             Others have equal probabilities of all classes.
     """
 
-    stage: Stage
+    stage: Stage = _unmetered
     made: dict[Any, Any] = field(default_factory=dict)
     asked: NDArray[np.bool_] | None = None
-
-    @classmethod
-    def unmetered(cls) -> "SharedScores":
-        """Return scores of nothing yet, whose processor time is not counted."""
-        return cls(lambda _: contextlib.nullcontext())
 
 
 class Same:

@@ -21,7 +21,7 @@ from workers.executors import InProcess
 from workers.lake.layout import Lake
 from workers.lake.manifest import Privacy
 from workers.plan import Plan
-from workers.sources.label_releases import ReleasedLabels, ReleasedNight
+from workers.sources.tables.day_tables import ReleasedLabels, ReleasedNight
 from workers.warehouse.nights_together import commit_nights, with_windows
 from workers.warehouse.standings import by_recurrence, recurs_from
 from workers.warehouse.store import Warehouse

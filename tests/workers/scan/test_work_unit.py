@@ -191,7 +191,7 @@ def test_rows_keep_their_place_in_the_row_group(lake):
     file = partition.files[-1].name
     batch = Batch(label_rows(3, seed=0).to_arrow(), partition.path(file), (file, 0, 40))
     labels, game = np.zeros(3, dtype=np.int64), Game(source, PLAN)
-    shared, scores = LabelPass(root, partition, {0: game}), SharedScores.unmetered()
+    shared, scores = LabelPass(root, partition, {0: game}), SharedScores()
     records = scored_batch(shared, game, batch, scores, labels).records
     assert (records.indices.tolist(), records.group) == ([40, 41, 42], 1)
 

@@ -23,16 +23,7 @@ from workers.lake.manifest import (
     Privacy,
     named_twice,
 )
-from workers.sources.tables.day_tables import (
-    FEATURE,
-    FLAG,
-    NUMBER,
-    TEXT,
-    TIME,
-    WHERE,
-    DayTable,
-    TablePlace,
-)
+from workers.sources.tables.day_tables import WHERE, DayTable, Kind, TablePlace
 
 
 class OtherTable(TablePlace):
@@ -184,20 +175,22 @@ class ScoreTables(DayTable):
         record, day = (None, None) if other is None else (other.record, other.day)
         return record or str(self.record), day or self.day
 
-    def read_of(self, role: str, also: Collection[str] = ()) -> dict[str, str]:
+    def read_of(self, role: str, also: Collection[str] = ()) -> dict[str, Kind]:
         """Return the columns that are read of a table, and what each holds (`tables.csv_text`).
 
         `also` are others of the first table, whose role is empty.
         """
-        roles, kinds = [role], dict[str, str]()
+        roles, kinds = [role], dict[str, Kind]()
         if not role:
             rule, roles = self.holdout_rule, [one for one in self._parts if one not in self.others]
-            kinds = dict.fromkeys((rule.column, *also), TEXT) | dict.fromkeys(self.context, FEATURE)
-            kinds[rule.column] = TEXT if rule.value is None else FLAG
+            kinds[rule.column] = "text" if rule.value is None else "flag"
+            kinds |= {name: "text" for name in also if name != rule.column}
+            kinds |= dict.fromkeys(self.context, "feature")
         for each in roles:
-            kinds |= dict.fromkeys(self.columns_of(each), FLAG if each == "label" else NUMBER)
+            kind: Kind = "flag" if each == "label" else "number"
+            kinds |= dict.fromkeys(self.columns_of(each), kind)
         if self.known_at is not None and "label" in roles:
-            kinds[self.known_at] = TIME
+            kinds[self.known_at] = "time"
         return kinds
 
     def pinned(self, versions: dict[str, int | None]) -> "ScoreTables":
@@ -260,7 +253,8 @@ def read_probabilities(
     if not np.isfinite(values[used]).all():
         raise _no_probability(f"{where} an infinite value: write finite probabilities.")
     if scale == "log_odds":
-        values = _from_log_odds(values)
+        odds = expit(values) if values.shape[1] == 1 else softmax(values, axis=1)
+        values = np.asarray(odds, dtype=np.float64)
     elif used.any():
         _check_probabilities(values[used], where)
         values = np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64)
@@ -361,11 +355,6 @@ def _any_of(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _floats(column: pl.Series) -> NDArray[np.float64]:
     """Return numbers, NaN where there is none."""
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
-def _from_log_odds(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = expit(values) if values.shape[1] == 1 else softmax(values, axis=1)
-    return np.asarray(found, dtype=np.float64)
 
 
 def _check_probabilities(values: NDArray[np.float64], where: str) -> None:

@@ -24,7 +24,6 @@ from workers.lake.layout import LabelFile, Lake
 from workers.lake.manifest import Feature, Privacy
 from workers.sources.checkpoints.in_place import InPlace
 from workers.sources.join_context import JoinContext
-from workers.sources.label_releases import ReleasedNight
 from workers.sources.scores.joined import flattened, join
 from workers.sources.scores.query_rows import check_has_rows, laid_out
 from workers.sources.scores.score_tables import (
@@ -36,7 +35,7 @@ from workers.sources.scores.score_tables import (
 )
 from workers.sources.source import Digests, Same, SharedScores
 from workers.sources.tables.csv_text import parquet_of
-from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, TEXT, DayRows
+from workers.sources.tables.day_tables import DayRows, Kind, ReleasedNight
 from workers.sources.tables.table_files import CSV, TableDay, find_day, partition_of
 
 
@@ -286,7 +285,7 @@ def find_scores(model: str, day: dt.date, supplied: SuppliedScores) -> ScoreSour
 
 def column_kinds(
     tables: ScoreTables, role: str, also: Collection[str], *, day_in_files: bool
-) -> dict[str, str]:
+) -> dict[str, Kind]:
     """Return the columns that are read of a table, and what each holds by the settings.
 
     Raises:
@@ -301,16 +300,17 @@ def column_kinds(
             "says train or holdout, or write Parquet.",
         )
     # The order of columns is part of what is digested.
-    kinds = dict.fromkeys(() if role else also, TEXT) | tables.read_of(role, also)
+    kinds: dict[str, Kind] = {} if role else dict.fromkeys(also, "text")
+    kinds |= tables.read_of(role, also)
     record, day = tables.keys_of(role)
     if tables.record is not None:
-        kinds[record] = TEXT
+        kinds[record] = "text"
     if day_in_files:
-        kinds[day] = DAY
+        kinds[day] = "day"
     return kinds
 
 
-def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) -> TableDay:
+def as_parquet(found: TableDay, kinds: Mapping[str, Kind], joining: JoinContext) -> TableDay:
     """Return a day of CSV files as one of Parquet.
 
     The settings give a column its kind; one that some file holds text of is text in all of them.
@@ -321,12 +321,12 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
             the deadline passed.
     """
     scratch = joining.scratch_folder()
-    either = {name for name, kind in kinds.items() if kind in {DAY, FEATURE, FLAG}}
+    either = {name for name, kind in kinds.items() if kind in {"day", "feature", "flag"}}
     as_text = [_written(found.root, file, kinds, scratch, joining) & either for file in found.files]
     text = set().union(*as_text)
     if any(of_file != text for of_file in as_text):
         scratch = joining.scratch_folder()  # a file of a tagged folder is written once
-        settled = dict(kinds) | dict.fromkeys(text, TEXT)
+        settled = {name: "text" if name in text else kind for name, kind in kinds.items()}
         for file in found.files:
             _written(found.root, file, settled, scratch, joining)
     files = tuple(scratch.label_file(file.name) for file in found.files)
@@ -334,7 +334,7 @@ def as_parquet(found: TableDay, kinds: Mapping[str, str], joining: JoinContext) 
 
 
 def _written(
-    root: Lake, file: LabelFile, kinds: Mapping[str, str], scratch: Lake, joining: JoinContext
+    root: Lake, file: LabelFile, kinds: Mapping[str, Kind], scratch: Lake, joining: JoinContext
 ) -> set[str]:
     """Write one file as Parquet, under its own name, and return which columns are text."""
     joining.check_deadline(f"{file.name} was read: begin earlier, or write Parquet")

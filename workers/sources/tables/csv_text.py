@@ -21,7 +21,7 @@ from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.parquet import check_unchanged
 from workers.lake import limits
 from workers.lake.layout import LabelFile, Lake
-from workers.sources.tables.day_tables import DAY, FEATURE, FLAG, NUMBER, TEXT, TIME
+from workers.sources.tables.day_tables import Kind
 
 _ABSENT = pa.array(("", "NA", "NaN", "nan", "NULL", "null", "\\N"))
 """Numbers, flags and times that are missing, as pandas, R and databases write them. For its first
@@ -41,7 +41,7 @@ class _RefusedError(Exception):
     """An error whose text completes "The file ..." in a sentence."""
 
 
-def convert(content: bytes, packed: str, kinds: dict[str, str] | None, rows: int) -> Any:
+def convert(content: bytes, packed: str, kinds: dict[str, Kind] | None, rows: int) -> Any:
     """Return the columns as a Parquet file, and which features are text; or why they are refused.
 
     Args:
@@ -88,7 +88,7 @@ def _unpacked(content: bytes, how: str) -> bytes:
     return found
 
 
-def _read(content: bytes, kinds: dict[str, str] | None) -> pa.Table:
+def _read(content: bytes, kinds: dict[str, Kind] | None) -> pa.Table:
     """Return the asked columns as text, null where a field is empty."""
     if b"\0" in content:
         raise _RefusedError("holds bytes of zero, as text of 16 bits does: write it in UTF-8")
@@ -185,11 +185,11 @@ def _why(said: str, wrong: list[Any]) -> str:
 
 
 _AS_TIMES = ((None, pa.timestamp("us")), (None, pa.timestamp("us", "UTC")))
-_STORED: dict[str | None, tuple[tuple[str | None, pa.DataType], ...]] = {
-    FEATURE: ((_PLAIN, pa.float64()),),
-    FLAG: ((_FLAG, pa.bool_()),),
-    DAY: _AS_TIMES,
-    TIME: _AS_TIMES,
+_STORED: dict[Kind | None, tuple[tuple[str | None, pa.DataType], ...]] = {
+    "feature": ((_PLAIN, pa.float64()),),
+    "flag": ((_FLAG, pa.bool_()),),
+    "day": _AS_TIMES,
+    "time": _AS_TIMES,
     None: (
         (_WHOLE, pa.int64()), (_PLAIN, pa.float64()), (_DATE, pa.date32()), (_FLAG, pa.bool_()),
         *_AS_TIMES,
@@ -198,13 +198,13 @@ _STORED: dict[str | None, tuple[tuple[str | None, pa.DataType], ...]] = {
 """As what a kind may be stored, where all values have the pattern: the first that holds them."""
 
 
-def _typed(column: pa.ChunkedArray, name: str, kind: str | None) -> pa.ChunkedArray:
+def _typed(column: pa.ChunkedArray, name: str, kind: Kind | None) -> pa.ChunkedArray:
     """Return a column as its kind, or, for a look at an unknown table, as all its values allow."""
-    if kind == TEXT or (kind == DAY and _first_other(column, _DAY) is None):
+    if kind == "text" or (kind == "day" and _first_other(column, _DAY) is None):
         return column
     absent = pc.is_in(column, value_set=_ABSENT)
     known = pc.if_else(absent, pa.scalar(None, pa.string()), column)
-    if kind == NUMBER:
+    if kind == "number":
         known = pc.utf8_trim_whitespace(known)
         first = _first_other(known, _NUMBER)
         if first is not None:
@@ -215,14 +215,14 @@ def _typed(column: pa.ChunkedArray, name: str, kind: str | None) -> pa.ChunkedAr
         return known.cast(pa.float64())
     if kind is None and known.null_count == len(known):
         return column
-    values = column if kind == DAY else known
+    values = column if kind == "day" else known
     for pattern, stored in _STORED[kind]:
         if pattern is None or _first_other(values, pattern) is None:
             try:
                 return (pc.utf8_lower(values) if stored == pa.bool_() else values).cast(stored)
             except pa.ArrowInvalid:  # the 30th of February
                 continue
-    if kind in {DAY, TIME}:
+    if kind in {"day", "time"}:
         raise _RefusedError(
             f"has in {name!r} values that are no times: write all of them like "
             "2026-03-02T10:30:00, or all with a zone, like 2026-03-02T10:30:00+01:00"
@@ -246,7 +246,7 @@ _convert = Contained(
 
 
 def parquet_of(
-    root: Lake, file: LabelFile, kinds: dict[str, str] | None, *, rows: int = 0
+    root: Lake, file: LabelFile, kinds: dict[str, Kind] | None, *, rows: int = 0
 ) -> tuple[bytes, dict[str, Any]]:
     """Return a CSV file as Parquet, and what `convert` says of its columns.
 

@@ -7,7 +7,7 @@ import re
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import mmh3
 import numpy as np
@@ -15,15 +15,16 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
+from privcore.lower_bounds.verdicts import Trust
 from workers.exceptions import NotEvaluableError, Reason
 from workers.labels.columns import Batch
 from workers.labels.shards import BadRecords
-from workers.lake.manifest import LabelColumn, LabelState, Name
+from workers.lake.manifest import LabelColumn, LabelState, Name, Privacy
 from workers.sources.tables.table_days import as_day
 from workers.strict_model import StrictModel, known_zone
 
-TEXT, NUMBER, FLAG, DAY, TIME, FEATURE = "text", "number", "flag", "day", "time", "feature"
-"""Kinds of a column, by what settings say that it holds; a reader of settings reads no CSV."""
+Kind = Literal["text", "number", "flag", "day", "time", "feature"]
+"""Kind of a column, by what settings say that it holds."""
 # No part may match blanks that the next may match, too: 300,000 of them would take minutes.
 _BUCKET = re.compile(r"bucket\((?P<column>[^,()]+),\s*(?P<count>\d+)\s*\)\s*=\s*(?P<value>\d+)")
 _VALUE = re.compile(r"(?P<column>[^=<>!']+)=\s*(?:'(?P<text>[^']*)'|(?P<plain>[\w.+-]+))")
@@ -234,6 +235,46 @@ class DayTable(TablePlace):
         zone = zoneinfo.ZoneInfo(self.time_zone)
         midnight = dt.datetime.combine(day + dt.timedelta(days=1), dt.time(), tzinfo=zone)
         return midnight + dt.timedelta(hours=self.cutoff_hours)
+
+
+EVERY_ROW = "row"
+"""In place of a record's column: every row is a record of its own."""
+
+
+class ReleasedLabels(TablePlace):
+    """A table with the true label of each record, and the one that a mechanism made of it.
+
+    `[models.released_labels]` of the settings.
+    """
+
+    day: Name | None = "day"
+    """Column, or folder, of the day."""
+    true: Name
+    """Column of the label that the mechanism read, not of one that was corrected later."""
+    released: Name
+    """Column of the label that it released."""
+    record: Name
+    """Column that says whose label it is; row where every row is a record of its own."""
+    reads: tuple[Name, ...] = ()
+    """Columns that the mechanism reads beside the label and its coin."""
+    time: Name | None = None
+    """Column that orders the rows, in which neighbours may share a coin."""
+
+
+class ReleasedNight(StrictModel):
+    """Place of a model's released labels, and what is declared of them."""
+
+    released_labels: ReleasedLabels
+    privacy: Privacy | None
+    """The declaration, of the settings or of the day's manifest."""
+    trust: Trust = Trust.SELF
+    """Who supplied both labels, as the settings say."""
+    target: str | None
+    """Digest of the model's file, where a manifest names it."""
+
+    def to_json(self) -> str:
+        """Return it as the record keeps it."""
+        return self.model_dump_json()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ is asked; it decides one thing, the prefix of its own paths.
 
 import datetime as dt
 import io
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -302,17 +303,12 @@ def _snapshot_of(found: Any, table: str, version: int | None) -> int:
 
 def _check_no_renamed(found: Any, table: str) -> None:
     """Refuse columns that older files hold under another name, or for something else."""
-    names: dict[int, set[str]] = {}
-    ids: dict[str, set[int]] = {}
-    for schema in found.metadata.schemas:
-        for each in schema.fields:
-            names.setdefault(each.field_id, set()).add(each.name)
-            ids.setdefault(each.name, set()).add(each.field_id)
+    fields = [each for schema in found.metadata.schemas for each in schema.fields]
     # A table's property may give the numbers of files without any to columns of other names.
-    for mapped in found.name_mapping() or ():
-        names.setdefault(mapped.field_id, set()).update(mapped.names)
-    renamed = [name for both in names.values() if len(both) > 1 for name in both]
-    renamed += [name for name, both in ids.items() if len(both) > 1]
+    mapped = [(each.field_id, name) for each in found.name_mapping() or () for name in each.names]
+    named = {(each.field_id, each.name) for each in fields}.union(mapped)
+    ids, names = (Counter(one) for one in zip(*named, strict=True))
+    renamed = [name for one, name in named if ids[one] > 1 or names[name] > 1]
     if renamed:
         raise NotEvaluableError(
             Reason.TABLE_UNSUPPORTED,

@@ -24,7 +24,6 @@ from workers.audit.verify import Finding, verify
 from workers.executors import InProcess
 from workers.sources.join_context import JoinContext
 from workers.sources.scores.supplied import as_parquet
-from workers.sources.tables.day_tables import FEATURE
 from workers.sources.tables.table_files import find_day, look
 from workers.warehouse.record_digest import seal
 from workers.warehouse.schema import AuditRecord
@@ -98,7 +97,7 @@ def test_records_are_joined_by_their_names_across_csv_and_parquet(tmp_path, firs
 def test_a_feature_that_one_file_holds_as_text_is_text_in_all(tmp_path):
     for name, shop, bonus in (("a", "7", "1"), ("b", "07", "2"), ("c", "NA", "")):
         (tmp_path / f"{name}.csv").write_text(f"shop,bonus,note\n{shop},{bonus},\n")
-    kinds = dict.fromkeys(("shop", "bonus", "note"), FEATURE)
+    kinds = dict.fromkeys(("shop", "bonus", "note"), "feature")
     found = find_day(tables(tmp_path, day="day"), DAY)
     with contextlib.ExitStack() as made:
         laid = as_parquet(found, kinds, JoinContext(InProcess(), made))
