@@ -409,7 +409,7 @@ def test_no_file_names_a_package_index():
 # The most lines of each room with all below it, of the modules beside the rooms, and of the tests.
 # A commit that raises one says why.
 MOST_LINES = {
-    "flows": 1_751,
+    "flows": 1_750,
     "flows/commands": 3_733,
     "flows/learn": 451,
     "flows/notify": 1_001,
@@ -424,19 +424,19 @@ MOST_LINES = {
     "privcore/mechanisms": 1_516,
     "privcore/publication": 689,
     "privcore/upper_bounds": 1_597,
-    "tests": 59_918,
+    "tests": 59_915,
     "workers": 2_482,
-    "workers/audit": 3_511,
+    "workers/audit": 3_510,
     "workers/datasets": 682,
     "workers/evidence": 433,
-    "workers/labels": 1_456,
+    "workers/labels": 1_454,
     "workers/lake": 3_900,
     "workers/looks": 943,
     "workers/memorization": 635,
     "workers/publication": 444,
     "workers/release": 403,
-    "workers/scan": 1_658,
-    "workers/sources": 5_429,
+    "workers/scan": 1_656,
+    "workers/sources": 5_410,
     "workers/training": 1_291,
     "workers/warehouse": 3_416,
 }

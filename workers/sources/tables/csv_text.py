@@ -7,6 +7,7 @@ where every value of the column is one as a program writes it, and text otherwis
 
 import csv
 import io
+from codecs import BOM_UTF8
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +93,7 @@ def _read(content: bytes, kinds: dict[str, Kind] | None) -> pa.Table:
     """Return the asked columns as text, null where a field is empty."""
     if b"\0" in content:
         raise _RefusedError("holds bytes of zero, as text of 16 bits does: write it in UTF-8")
-    header = io.BytesIO(content).readline().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    header = io.BytesIO(content).readline().removeprefix(BOM_UTF8).rstrip(b"\r\n")
     separator = max(_SEPARATORS, key=header.count)
     if not header:
         raise _RefusedError("has no first line with the names of its columns: write one")
@@ -159,7 +160,9 @@ def _parsed(
 
 def _names(content: bytes, separator: str) -> list[str]:
     """Return the names in the first row, which may be quoted."""
-    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="")
+    source = io.BytesIO(content)
+    source.seek(len(BOM_UTF8) if content.startswith(BOM_UTF8) else 0)
+    text = io.TextIOWrapper(source, "utf-8", "surrogateescape", newline="")
     return next(csv.reader(text, delimiter=separator))
 
 
