@@ -148,7 +148,6 @@ RECURRING = PLAN.model_copy(update={"labels_recur": True}).model_dump_json()
         [
             ({}, True),
             ({"dataset": "other"}, False),
-            ({"dataset": None, "label_column": None}, True),
             ({"label_column": "other"}, False),
             ({"privacy_unit": "user"}, False),
             ({"exploratory": True}, False),
