@@ -40,12 +40,6 @@ NeededColumns = Iterable[tuple[str, str]]
 """Columns, and what names each of them."""
 
 
-def columns_of_plan(slices: Iterable[str], unit: str | None) -> NeededColumns:
-    """Return the columns of slices and of the privacy unit, and what names them."""
-    units = [] if unit is None else [(unit, "plan.privacy_unit in the settings")]
-    return [(name, "plan.slices in the settings") for name in slices] + units
-
-
 def check_columns(
     names: Sequence[str],
     path: str,

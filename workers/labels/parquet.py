@@ -489,10 +489,15 @@ class RowGroup:
         return pa.nulls(rows, field.type) if word is None else pa.repeat(word, rows)
 
 
+def folder_words(path: str) -> list[tuple[str, str]]:
+    """Return what the folders of a file say, as name=word."""
+    words = (urllib.parse.unquote(part).partition("=") for part in path.split("/")[:-1])
+    return [(name, word) for name, equals, word in words if equals]
+
+
 def folder_word(path: str, name: str) -> str | None:
     """Return the value that a folder name=value gives a column; None where none does, or null."""
-    folders = (urllib.parse.unquote(part).partition("=") for part in path.split("/")[:-1])
-    word = next((word for key, equals, word in folders if equals and key == name), NULL)
+    word = dict(folder_words(path)).get(name)
     return None if word == NULL else word
 
 

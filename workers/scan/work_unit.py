@@ -41,7 +41,7 @@ from privcore.attacks import (
 from privcore.attacks.hashing import record_streams
 from privcore.lower_bounds import Secret
 from workers.exceptions import NotEvaluableError, Reason, refusing_probabilities
-from workers.labels.columns import SPLIT, Batch, columns_of_plan, with_missing
+from workers.labels.columns import SPLIT, Batch, with_missing
 from workers.labels.parquet import ContentDigest, Footer, RowGroup, read_footer, read_row_group
 from workers.labels.shards import Piece, WorkUnit, work_unit_name
 from workers.lake.manifest import class_word
@@ -419,7 +419,10 @@ def check_columns(shared: LabelPass, game: Game, footer: Footer, path: str) -> N
     plan = game.plan
     features = {*game.source.context} - {game.source.label.column, *game.plan_columns}
     names = with_missing(shared.lake, shared.partition, footer.names, features)
-    game.source.check_columns(names, path, columns_of_plan(plan.slices, plan.privacy_unit))
+    of_plan = [(name, "plan.slices in the settings") for name in plan.slices]
+    if plan.privacy_unit is not None:
+        of_plan.append((plan.privacy_unit, "plan.privacy_unit in the settings"))
+    game.source.check_columns(names, path, of_plan)
     weight = None if plan.sampling is None else plan.sampling.weight
     named = dict.fromkeys(plan.other_labels, "other_labels names")
     named |= {} if weight is None else {weight: "sampling.weight names"}

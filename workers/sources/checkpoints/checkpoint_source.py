@@ -31,9 +31,6 @@ from workers.sources.checkpoints.label_places import LabelPlace, LakeLabels
 from workers.sources.join_context import JoinContext
 from workers.sources.source import Digests, Same, SharedScores
 
-_COMMON_CLASSES = 2
-"""Two models with fewer classes in common predict different things."""
-
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
@@ -350,9 +347,10 @@ def _check_proxy(target: Manifest, proxy: Manifest, day: dt.date) -> None:
             f"The earlier model, {proxy.model} of {proxy.day}, is the target's own file: put the "
             f"model that was trained up to {proxy.trained_on.last} back in its place.",
         )
+    # Two models with fewer than two classes in common predict different things.
     common = set(proxy.label.words) & set(target.label.words)
     apart = not named_twice(_classes_of_both(target.label, proxy.label))
-    if proxy.label.column != target.label.column or len(common) < _COMMON_CLASSES or not apart:
+    if proxy.label.column != target.label.column or len(common) < 2 or not apart:
         raise NotEvaluableError(
             Reason.MANIFEST_INVALID,
             f"The earlier model, {proxy.model} of {proxy.day}, predicts {proxy.label.column} in "

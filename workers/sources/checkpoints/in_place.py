@@ -39,7 +39,7 @@ from workers.sources.checkpoints.checkpoint_source import (
 )
 from workers.sources.checkpoints.in_place_settings import CheckpointPaths, LabelTable
 from workers.sources.checkpoints.label_places import TableLabels
-from workers.sources.tables.table_files import TableDay, find_day, parent_of, without_csv
+from workers.sources.tables.table_files import CSV, TableDay, find_day, parent_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,21 @@ def find_rows(labels: LabelTable, model: str, day: dt.date) -> TableDay:
     """Return the files of a table that hold a day, once it is complete.
 
     Raises:
-        NotEvaluableError: there is no such table or day, or no mark that it is complete.
+        NotEvaluableError: there is no such table or day, or no mark that it is complete; or no
+            setting says the kinds of features, for models to score them.
     """
     if labels.ready is not None:
         lacking = f"The labels of {model} for {day} are not complete"
         _file_at(labels.ready, model, day, Reason.MISSING_LABELS, lacking)
-    return without_csv(find_day(labels, day))
+    found = find_day(labels, day)
+    if found.kind == CSV:
+        raise NotEvaluableError(
+            Reason.TABLE_UNSUPPORTED,
+            f"{found.name} is CSV, in which features have no types, and models are to score its "
+            'rows: write it as Parquet, as by python -c "import polars; polars.read_csv('
+            "'rows.csv', try_parse_dates=True).write_parquet('rows.parquet')\".",
+        )
+    return found
 
 
 def find_in_place(

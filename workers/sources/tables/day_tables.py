@@ -63,8 +63,9 @@ class HoldoutRule:
         if self.buckets:
             held = bucket(column, self.buckets) == int(self.value or 0)
             return there & ~held, there & held
-        if not _is_plain(column.dtype):
-            raise TypeError(str(column.dtype))
+        kind = column.dtype
+        if not (kind.is_integer() or kind == pl.Boolean or _is_text(kind)):
+            raise TypeError(str(kind))
         words = column.cast(pl.Int8) if column.dtype == pl.Boolean else column
         if not isinstance(words.dtype, pl.Categorical):  # whose words compare by their codes
             words = words.cast(pl.String)
@@ -152,10 +153,6 @@ def bucket(column: pl.Series, count: int) -> NDArray[np.int64]:
         raise TypeError(str(column.dtype))
     hashes = np.fromiter((mmh3.hash(value) for value in values), np.int64, len(values))
     return (hashes & 0x7FFFFFFF) % count
-
-
-def _is_plain(dtype: pl.DataType) -> bool:
-    return dtype.is_integer() or dtype == pl.Boolean or _is_text(dtype)
 
 
 def _is_text(dtype: pl.DataType) -> bool:

@@ -14,14 +14,13 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
 from pyarrow import fs
 
 from workers.exceptions import NotEvaluableError, Reason
-from workers.labels.parquet import read_footer, read_row_group
+from workers.labels.parquet import folder_words, read_footer, read_row_group
 from workers.labels.shards import READERS, Partition, divide, refuse_table_format
 from workers.lake.layout import PARQUET, LabelFile, Lake
 from workers.lake.places import local_path, placed
@@ -167,22 +166,6 @@ def is_csv(file: LabelFile) -> bool:
     return file.name.lower().endswith(_CSV)
 
 
-def without_csv(found: TableDay) -> TableDay:
-    """Return a day, unless it is of CSV files.
-
-    Raises:
-        NotEvaluableError: models would score rows of which no setting says the kinds.
-    """
-    if found.kind != CSV:
-        return found
-    raise NotEvaluableError(
-        Reason.TABLE_UNSUPPORTED,
-        f"{found.name} is CSV, in which features have no types, and models are to score its rows: "
-        "write it as Parquet, as by python -c \"import polars; polars.read_csv('rows.csv', "
-        "try_parse_dates=True).write_parquet('rows.parquet')\".",
-    )
-
-
 def no_such_day(place: TablePlace, day: dt.date) -> NotEvaluableError:
     """Return that a table has no row of the day yet."""
     return NotEvaluableError(
@@ -211,12 +194,6 @@ def _folder_day(
     _check_one_spelling(place, {f"/{place.day}=".join(said[file]) for file in files}, zone)
     kind = CSV if any(map(is_csv, files)) else "parquet"
     return TableDay(root, kind, None, files, not by_folder and place.day is not None)
-
-
-def folder_words(path: str) -> list[tuple[str, str]]:
-    """Return what the folders of a file say, as name=word."""
-    words = (part.partition("=") for part in path.split("/")[:-1])
-    return [(name, unquote(word)) for name, equals, word in words if equals]
 
 
 def _check_one_spelling(place: TablePlace, spelled: Collection[str], zone: str) -> None:
