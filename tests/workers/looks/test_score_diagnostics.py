@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables, three
+from tests.workers.sources.scores.test_supplied import audit, put_folder, scored, tables
 
 
 def reason(place, frame, **changes):
@@ -27,7 +27,13 @@ def test_answers_that_are_rounded_are_nobodys_fault(tmp_path):
 
 
 def test_classes_in_another_order_are_said(tmp_path):
-    place, frame = tmp_path / "scores", three(scored())
+    said = pl.col("clicked").replace_strict({0: "no", 1: "yes"})
+    word = pl.when(pl.col("country") == "NL").then(pl.lit("never")).otherwise(said)
+    lists = {
+        f"{model}_all": pl.concat_list((1 - pl.col(model)) / 2, pl.col(model) / 2, pl.lit(0.5))
+        for model in ("p_today", "p_yesterday")
+    }
+    place, frame = tmp_path / "scores", scored().with_columns(clicked=word, **lists)
     names = {"target": "p_today_all", "proxy": "p_yesterday_all"}
     right = reason(place, frame, classes=("no", "yes", "never"), **names)
     assert "order" not in right
