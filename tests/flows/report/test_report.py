@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from flows.report.canvas import SIGNS, path_of, unbroken
-from flows.report.history import history_of
+from flows.report.history import History, history_of
+from flows.report.plots import TREND_LONGEST, top_of_trend
 from flows.report.report_rows import FEWEST_RECORDS, SharedLabels
 from flows.report.sentences import nearness_sentence
 from flows.report.site import page_name, source, statistics, write_pages
@@ -309,6 +310,23 @@ def test_a_night_of_one_model_hides_no_violation_of_another(pages):
     text = words(pages([broken, record("new"), mistyped])["index.html"])
     assert "VIOLATED: old leaks at least 3.00, declared 1" in text
     assert text.index("violated") < text.index("failed")
+
+
+def test_a_models_page_shows_its_own_other_secrets_alone(tmp_path):
+    about = {"secret": "membership"}
+    told = [record(name, reason=f"of {name}", **about) for name in ("a", "b")]
+    both = dataclasses.replace(tables([record("a"), record("b")]), secrets=tuple(told))
+    write_pages(both, tmp_path)
+    text = (tmp_path / "models/a.html").read_text(encoding="utf-8")
+    assert "of a<" in text
+    assert "of b<" not in text
+
+
+def test_a_record_of_a_wrong_year_neither_scales_nor_stretches_a_plot():
+    last = record("a", epsilon_lower=1.5)
+    history = History("a", (record("a", -TREND_LONGEST, epsilon_lower=50.0), last))
+    assert history.since(TREND_LONGEST).nights == (last,)
+    assert top_of_trend(history) < 50.0
 
 
 def test_zero_is_a_result_with_a_mark_and_silence_has_none(pages):
