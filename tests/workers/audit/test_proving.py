@@ -8,7 +8,7 @@ from tests.support.lake import DAY, EVE, PLAN, clone_model, edit_manifest, figur
 from workers.audit.request import Request
 from workers.audit.scanned_night import ScannedNight
 from workers.exceptions import NotEvaluableError, Reason
-from workers.executors import InProcess
+from workers.executors import InProcess, Total
 
 MODELS = ("good", "second", "third")
 
@@ -33,14 +33,13 @@ def test_records_come_in_the_order_of_the_models_and_no_model_file_goes_to_who_p
 ):
     together, seen = audited(lake, InProcess()), []
 
-    class Backwards(InProcess):
-        def map(self, function, shared, items):
-            for some in (tasks := list(reversed(list(items)))):
-                seen.extend((number, inputs.source.model_bytes) for number, inputs in some)
-            return super().map(function, shared, tasks)
+    def backwards(total, function, shared, items):
+        for some in (tasks := list(reversed(list(items)))):
+            seen.extend((number, inputs.source.model_bytes) for number, inputs in some)
+        return (function(shared, total.get(), some) for some in tasks)
 
     monkeypatch.setattr(workers.audit.proving, "_TOGETHER", 1)
-    monkeypatch.setattr("workers.executors.InProcess", Backwards)
+    monkeypatch.setattr(Total, "map", backwards)
     alone = audited(lake, InProcess())
     assert seen == [(2, 0), (1, 0), (0, 0)]
     assert [record.audit.model for record in alone] == list(MODELS)
