@@ -141,16 +141,16 @@ def sees_from_together(
 
     *Assumes* what `power_of` does, and normal sums. A leak of few labels has to be larger.
     """
-    mean, variance = _by_level(nights)
+    mean, variance, times = _by_level(nights)
     needed, paid = standing_needed(
         [night.price for night in nights], significance=significance, recurring=recurring
     )
     if not paid[-1]:
         return None
     if recurring:
-        leads = (_log_mean_unlucky(mean, variance) - needed).max(axis=0)
+        leads = (_log_mean_unlucky(mean, variance, times) - needed).max(axis=0)
     else:
-        sums = _log_mean_unlucky(mean.sum(axis=0), variance.sum(axis=0))
+        sums = _log_mean_unlucky(mean.sum(axis=0), variance.sum(axis=0), times)
         leads = sums + math.log(FROM_THE_FIRST) - needed
     least = _least_offset(leads)
     return None if least is None else nights[-1].epsilon + least
@@ -164,7 +164,8 @@ def nights_until_conclusive(
     Args and errors are those of `sees_from_together`. The threshold is the last night's. Nights
     are as many as one standing holds.
     """
-    mean, variance = (each.mean(axis=0) for each in _by_level(nights))
+    *moments, times = _by_level(nights)
+    mean, variance = (each.mean(axis=0) for each in moments)
     price = float(np.mean([night.price for night in nights]))
     epsilon = nights[-1].epsilon
     most = 1 if recurring else standing_length(price)
@@ -172,7 +173,8 @@ def nights_until_conclusive(
     needed -= 0.0 if recurring else math.log(FROM_THE_FIRST)
 
     def sees(number: int) -> bool:
-        least = _least_offset(_log_mean_unlucky(number * mean, number * variance) - needed)
+        reached = _log_mean_unlucky(number * mean, number * variance, times)
+        least = _least_offset(reached - needed)
         return least is not None and epsilon + least <= leak_to_be_seen(epsilon)
 
     # What sums to enough goes on to grow, so the least number is found by halving.
@@ -202,16 +204,17 @@ def _log_wealth(
 
 
 def _log_mean_unlucky(
-    mean: NDArray[np.float64], variance: NDArray[np.float64]
+    mean: NDArray[np.float64], variance: NDArray[np.float64], times: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return the log of the mean of what strategies exceed in four of five cases.
 
-    From moments of shape (..., strategies, offsets) to (..., offsets between them).
+    From moments of shape (..., strategies, offsets) to (..., offsets between them); each strategy
+    counts so many times.
     """
     weights = _between()
     mean, variance = mean @ weights, np.maximum(variance @ weights, 0.0)
-    reached = logsumexp(mean - _UNLUCKY * np.sqrt(variance), axis=-2)
-    return np.asarray(reached - math.log(mean.shape[-2]))
+    reached = logsumexp(mean - _UNLUCKY * np.sqrt(variance), axis=-2, b=times[:, None])
+    return np.asarray(reached - math.log(times.sum()))
 
 
 @functools.cache
@@ -286,13 +289,20 @@ def _size_needed(imagined: Imagined, claim: Claim, seed: int) -> int | None:
     return high
 
 
-def _by_level(nights: Sequence[ImaginedNight]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return moments at each level of bets, shape (nights, levels and strategies, offsets)."""
+def _by_level(
+    nights: Sequence[ImaginedNight],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return moments at each level of bets, and how many strategies have each.
+
+    Shapes (nights, different levels and strategies, offsets), and (different levels and
+    strategies,): most levels bet on the same nights.
+    """
     check_one_kind([night.price for night in nights])
     within = np.array([night.epsilon for night in nights])[:, None] <= np.array(LEVELS)
-    bets = np.concatenate([within, np.ones_like(within)], axis=1).astype(float)
+    every = np.concatenate([within, np.ones_like(within)], axis=1).astype(float)
+    bets, times = np.unique(every, axis=1, return_counts=True)
     mean, variance = (
         np.einsum("nl,nsg->nlsg", bets, np.stack(each)).reshape(len(nights), -1, len(OFFSETS))
         for each in ([night.mean for night in nights], [night.variance for night in nights])
     )
-    return mean, variance
+    return mean, variance, np.repeat(times, mean.shape[1] // times.size)

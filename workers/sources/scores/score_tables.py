@@ -203,14 +203,8 @@ class ScoreTables(DayTable):
 
     def meaning(self) -> dict[str, Any]:
         """Return all that changes a number, and nothing of where the tables lie."""
-        # Unsaid it is left out, as before there was the key: the same audits keep their ids.
         left_out: dict[str, Any] = dict.fromkeys({*WHERE, "query", "database"}, True)
-        left_out |= dict.fromkeys(self.others, WHERE)
-        if self.label_state is None:
-            left_out |= {"label_state": True}
-        if not self.context:
-            left_out |= {"context": True}
-        return self.model_dump(mode="json", exclude=left_out)
+        return self.model_dump(mode="json", exclude=left_out | dict.fromkeys(self.others, WHERE))
 
 
 _ROUNDED = 1e-6
