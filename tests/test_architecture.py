@@ -425,7 +425,7 @@ MOST_LINES = {
     "privcore/publication": 689,
     "privcore/upper_bounds": 1_597,
     "tests": 59_937,
-    "workers": 2_482,
+    "workers": 2_484,
     "workers/audit": 3_510,
     "workers/datasets": 682,
     "workers/evidence": 433,

@@ -149,7 +149,8 @@ class Contained:
             if held.forked_from is not self._process:
                 return None
             asked = {"child": held.child, "seconds": seconds}
-            return self._tell(asked, seconds + _GRACE)  # type: ignore[no-any-return]
+            code: int | None = self._tell(asked, seconds + _GRACE)
+            return code
 
     def stop(self) -> None:
         """End the child, and all that are held; the next call starts another."""
@@ -341,7 +342,8 @@ def closed_here() -> list[str]:
     """
     asked = Contained("workers.isolation:measures", seconds=20, memory=1 << 28)
     try:
-        return asked()  # type: ignore[no-any-return]
+        found: list[str] = asked()
+        return found
     finally:
         asked.stop()
 
